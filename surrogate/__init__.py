@@ -1,0 +1,1 @@
+"""The surrogate room: forecasts, their calibration and evaluation. Imports only `store`."""
