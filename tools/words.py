@@ -1,0 +1,63 @@
+"""Numbers and findings as people read them: times, ratios, intervals, mismatches. Plain ASCII."""
+
+from __future__ import annotations
+
+from ..store.models import Mismatch
+
+
+def time_text(time_us: float | None) -> str:
+    """Microseconds with three significant digits and the unit that fits: `41.2 us`, `1.23 ms`, `-` for None."""
+    if time_us is None:
+        return "-"
+    for unit, scale in (("us", 1.0), ("ms", 1e3), ("s", 1e6)):
+        value = time_us / scale
+        if float(f"{value:.3g}") < 1000 or unit == "s":
+            return f"{_three_digits(value)} {unit}"
+    raise AssertionError("unreachable: the last unit takes every value")
+
+
+def ratio_text(ratio: float | None) -> str:
+    """S with as many digits as a good measurement resolves: `2.31`, `1.004`, `0.0312`, `-` for None."""
+    if ratio is None:
+        return "-"
+    return f"{ratio:.3f}" if 0.9 <= ratio < 1.1 else _three_digits(ratio)
+
+
+def interval_words(low: float | None, high: float | None, confidence: float | None) -> str:
+    """` (95% interval 2.25 to 2.38)`, or an empty string where neither end is known."""
+    if low is None and high is None:
+        return ""
+    level = "" if confidence is None else f"{100 * confidence:g}% "
+    if low is None:
+        return f" ({level}interval up to {ratio_text(high)})"
+    if high is None:
+        return f" ({level}interval from {ratio_text(low)})"
+    return f" ({level}interval {ratio_text(low)} to {ratio_text(high)})"
+
+
+def mismatch_words(mismatch: Mismatch) -> str:
+    """The first wrong element as a clause: where, what came, what was wanted, how many more."""
+    where = f"{mismatch.tensor}[{', '.join(str(i) for i in mismatch.index)}]"
+    text = f"in case {mismatch.case}, {where} is {mismatch.got} where {mismatch.want} was wanted"
+    if mismatch.error is not None and mismatch.limit is not None:
+        text += f" (error {mismatch.error:.3g}, limit {mismatch.limit:.3g})"
+    text += f"; {mismatch.wrong:,} of {mismatch.total:,} elements are wrong"
+    return f"{text}. {mismatch.explanation.rstrip('.')}" if mismatch.explanation else text
+
+
+def first_line(text: str) -> str:
+    """The first line that says something."""
+    return next((line.strip() for line in text.splitlines() if line.strip()), "no reason was given")
+
+
+def _three_digits(value: float) -> str:
+    """Three significant digits, without an exponent for anything a table shows."""
+    if value == 0:
+        return "0"
+    if abs(value) >= 100:
+        return f"{value:.0f}"
+    if abs(value) >= 10:
+        return f"{value:.1f}"
+    if abs(value) >= 1:
+        return f"{value:.2f}"
+    return f"{value:.3g}"
