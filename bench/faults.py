@@ -1,0 +1,18 @@
+"""How a lane tells that a kernel, not the machinery, failed."""
+
+from __future__ import annotations
+
+from ..store.models import Verdict
+
+
+class KernelFault(Exception):
+    """The kernel earned a verdict other than `ok` by what it did: crashed, hung, wrote where it must not.
+
+    Never leaves the bench room: `bench.measuring` turns it into a Measurement. A failure of the machinery is a DeviceError.
+    """
+
+    def __init__(self, verdict: Verdict, reason: str, diagnostics: str = "") -> None:
+        super().__init__(reason)
+        self.verdict: Verdict = verdict
+        self.reason = reason
+        self.diagnostics = diagnostics

@@ -1,0 +1,183 @@
+"""The C and C++ language: the system compiler, one shared object a kernel, trampolines with one uniform signature."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import platform
+import re
+import shutil
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ...store.errors import DeviceError
+from ...store.models import EntryFacts, Facts, Kernel
+from ..header.signature import Signature
+from ..processes import Limits, clean_environment, run_limited
+from .build import Build
+
+DEFAULT_OPTIONS = ("-O3", "-march=native")
+_CPP_SUFFIXES = (".cc", ".cpp", ".cxx", ".c++")
+_COMPILE_DEADLINE_S = 60.0
+
+
+@dataclass(frozen=True)
+class Compiler:
+    """A C compiler found on this machine and what it calls itself, e.g. `gcc 12.2.0`."""
+
+    path: str
+    version: str
+
+
+@functools.cache
+def find_compiler(cpp: bool = False) -> Compiler:
+    """The compiler that $CC (or $CXX) names, else gcc, cc, clang. Raises DeviceError where there is none."""
+    variable = "CXX" if cpp else "CC"
+    candidates = [os.environ.get(variable, ""), *(("g++", "c++", "clang++") if cpp else ("gcc", "cc", "clang"))]
+    for name in filter(None, candidates):
+        path = shutil.which(name)
+        if path is None:
+            continue
+        with tempfile.TemporaryDirectory(prefix="kforecast-") as folder:
+            outcome = run_limited([path, "--version"], cwd=Path(folder), deadline_s=20.0)
+        first = outcome.output.splitlines()[0] if outcome.output else ""
+        number = re.search(r"\d+\.\d+(\.\d+)?", first)
+        if outcome.returncode == 0 and number:
+            kind = "clang" if "clang" in first else "gcc"
+            return Compiler(path, f"{kind} {number.group()}")
+    raise DeviceError(
+        f"no {'C++' if cpp else 'C'} compiler found",
+        value=os.environ.get(variable) or "gcc, cc, clang",
+        next_step=f"Install gcc (`apt install gcc g++`, `dnf install gcc gcc-c++`) or point ${variable} at a compiler.",
+    )
+
+
+def is_cpp(name: str) -> bool:
+    """Whether a kernel of this file name is C++."""
+    return name.endswith(_CPP_SUFFIXES)
+
+
+def toolchain(name: str) -> str:
+    """The toolchain string that enters the id of a kernel of this file name, e.g. `gcc 12.2.0`."""
+    return find_compiler(is_cpp(name)).version
+
+
+@functools.cache
+def _processor() -> str:
+    """What `-march=native` depends on: the instruction set of this machine."""
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith(("flags", "Features")):
+            return hashlib.sha256(line.encode()).hexdigest()[:12]
+    return platform.machine()
+
+
+def _trampolines(kernel: Kernel, signatures: dict[str, Signature]) -> str:
+    """C text that gives every launch the signature `void kforecast_launch_<i>(void **)`.
+
+    Argument i points at the storage of parameter i: a pointer for tensors, a value of the parameter's C type for scalars.
+    """
+    lines = ["#include <stddef.h>", "#include <stdint.h>", "#include <stdbool.h>"]
+    declared = set()
+    for index, launch in enumerate(kernel.launches):
+        parameters = signatures[launch.entry].parameters
+        types = ["void *" if parameter.pointer else parameter.ctype for parameter in parameters]
+        if launch.entry not in declared:
+            lines.append(f"extern void {launch.entry}({', '.join(types) or 'void'});")
+            declared.add(launch.entry)
+        arguments = ", ".join(f"*({kind}{'' if kind.endswith('*') else ' '}*)a[{i}]" for i, kind in enumerate(types))
+        lines.append(f"void kforecast_launch_{index}(void **a) {{ (void)a; {launch.entry}({arguments}); }}")
+    return "\n".join(lines) + "\n"
+
+
+def compile_c(
+    kernel: Kernel,
+    signatures: Sequence[Signature],
+    *,
+    cache: Path,
+    defines: Sequence[str] = (),
+    deadline_s: float = _COMPILE_DEADLINE_S,
+) -> Build:
+    """Compile a C or C++ kernel to a shared object under `cache`; compile errors are a Build that is not ok.
+
+    `defines` are extra `-D` texts (the library baseline's OpenBLAS path). Raises DeviceError where no compiler is found.
+    """
+    compiler = find_compiler(is_cpp(kernel.name))
+    linker = find_compiler()
+    trampolines = _trampolines(kernel, {signature.entry: signature for signature in signatures})
+    options = [*DEFAULT_OPTIONS, *kernel.options]
+    macros = [f"-D{name}={value}" for name, value in sorted(kernel.tunables.items())] + [f"-D{text}" for text in defines]
+    key = hashlib.sha256(
+        "\0".join([kernel.id, kernel.source, compiler.version, _processor(), trampolines, *options, *macros]).encode()
+    ).hexdigest()[:32]
+    binary = cache / "c" / f"{key}.so"
+    symbols = {launch.entry: f"kforecast_launch_{i}" for i, launch in enumerate(kernel.launches)}
+    log_file = binary.with_suffix(".log")
+    if binary.exists() and log_file.exists():
+        return _build(kernel, compiler, binary, symbols, log_file.read_text(), None)
+
+    binary.parent.mkdir(parents=True, exist_ok=True)
+    started = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="kforecast-cc-") as text:
+        folder = Path(text)
+        source = folder / (Path(kernel.name).name if Path(kernel.name).suffix else f"{Path(kernel.name).name}.c")
+        source.write_text(kernel.source)
+        for name, include in kernel.includes.items():
+            target = folder / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(include)
+        (folder / "kforecast_trampolines.c").write_text(trampolines)
+        environment = clean_environment(folder)
+        steps = [
+            [compiler.path, "-c", "-fPIC", *options, *macros, "-I.", source.name, "-o", "kernel.o"],
+            [linker.path, "-c", "-fPIC", "-O2", "-w", "kforecast_trampolines.c", "-o", "trampolines.o"],
+            [compiler.path, "-shared", *[o for o in options if o != "-ffast-math"], "kernel.o", "trampolines.o"]
+            + ["-o", "kernel.so", "-Wl,-z,defs", "-Wl,-z,now", "-lm", "-ldl", "-lpthread"],
+        ]
+        log = ""
+        for step in steps:
+            left = deadline_s - (time.monotonic() - started)
+            outcome = run_limited(
+                step, cwd=folder, deadline_s=max(left, 0.1), environment=environment, limits=Limits(cpu_s=120)
+            )
+            log += outcome.output
+            if outcome.timed_out:
+                return _failure(compiler, f"the compiler did not finish within {deadline_s:g} s", log)
+            if outcome.returncode != 0:
+                return _failure(compiler, _first_error(outcome.output, outcome.returncode), log)
+        # Write-then-rename, log first: whoever sees the binary sees all of it and its log.
+        for produced, target in ((None, log_file), (folder / "kernel.so", binary)):
+            temporary = target.with_name(f"{target.name}.{os.getpid()}.{os.urandom(4).hex()}")
+            temporary.write_bytes(produced.read_bytes() if produced else log.encode())
+            temporary.rename(target)
+    return _build(kernel, compiler, binary, symbols, log, (time.monotonic() - started) * 1e3)
+
+
+def _first_error(output: str, returncode: int) -> str:
+    for line in output.splitlines():
+        if "error:" in line or "undefined reference" in line:
+            return line.strip()
+    return output.strip().splitlines()[-1] if output.strip() else f"the compiler ended with code {returncode}"
+
+
+def _failure(compiler: Compiler, error: str, log: str) -> Build:
+    facts = Facts(ok=False, error=error, toolchain=compiler.version, arch=platform.machine())
+    return Build(binary=None, facts=facts, log=log)
+
+
+def _build(
+    kernel: Kernel, compiler: Compiler, binary: Path, symbols: dict[str, str], log: str, milliseconds: float | None
+) -> Build:
+    facts = Facts(
+        ok=True,
+        toolchain=compiler.version,
+        arch=platform.machine(),
+        code_bytes=binary.stat().st_size,
+        compile_ms=milliseconds,
+        entries=tuple(EntryFacts(entry=launch.entry) for launch in kernel.launches),
+        warnings=log.strip(),
+    )
+    return Build(binary=binary, facts=facts, symbols=symbols, log=log)
