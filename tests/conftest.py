@@ -1,0 +1,39 @@
+"""What every test stands on: a store, a configuration, a cache and a runtime directory of its own, and no GPU by surprise."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def session_home() -> Iterator[Path]:
+    """A private home for the session. Short, because a unix socket's path holds 107 bytes."""
+    home = Path(tempfile.mkdtemp(prefix="kf-"))
+    yield home
+    shutil.rmtree(home, ignore_errors=True)
+
+
+@pytest.fixture(autouse=True)
+def private_places(monkeypatch: pytest.MonkeyPatch, session_home: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """No test reads or writes the user's store, configuration or sockets; compiled kernels are cached for the session."""
+    monkeypatch.setenv("KFORECAST_DB", str(tmp_path_factory.mktemp("store") / "kforecast.db"))
+    for name in ("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_RUNTIME_DIR"):
+        place = session_home / name.removeprefix("XDG_").removesuffix("_HOME").removesuffix("_DIR").lower()
+        place.mkdir(mode=0o700, exist_ok=True)
+        monkeypatch.setenv(name, str(place))
+    for name in ("KFORECAST_CONFIG", "KFORECAST_DEVICE", "KFORECAST_EFFORT", "KFORECAST_MODEL", "KFORECAST_ALPHA"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests marked `gpu` need an NVIDIA driver with a device."""
+    if any(Path("/proc/driver/nvidia/gpus").glob("*")):
+        return
+    for item in items:
+        if item.get_closest_marker("gpu"):
+            item.add_marker(pytest.mark.skip(reason="needs an NVIDIA GPU"))
