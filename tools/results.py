@@ -346,7 +346,7 @@ def _next(measurement: Measurement) -> str:
 
 
 _NEXT_AFTER_OK: dict[Comparison, str] = {
-    "faster": "Measure the next idea against it: baseline {kernel}. Before you publish the win, repeat with effort claim.",
+    "faster": "Measure the next idea against it: baseline {kernel}. Before you publish the win, use effort claim.",
     "slower": "Drop this idea, or find what it costs: compare the facts of both kernels.",
     "tie": "Keep whichever is simpler; the next idea has to change more.",
     "unclear": "Measure again with effort claim, on a quieter machine if you can: the interval holds both directions.",
