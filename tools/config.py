@@ -1,0 +1,142 @@
+"""The one configuration file: device, effort, model, alpha, roots. Flags win over the environment, that over the file."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from ..store.errors import InputError
+
+Origin = Literal["environment", "file", "default"]
+
+EXAMPLE = """\
+# kforecast: what every command takes where no flag and no environment variable says otherwise.
+# device = "cpu"          # where to measure; default: the kernel's language decides (c: cpu, cuda: cuda:0)
+# effort = "normal"       # quick, normal or claim
+# model = "agent"         # who forecasts
+# alpha = 0.1             # share of trusted answers that may be wrong
+# roots = ["~/kernels"]   # folders that a client may name kernel files in; default: any
+"""
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise ValueError("a non-empty text")
+    return value.strip()
+
+
+def _effort(value: object) -> str:
+    if value not in ("quick", "normal", "claim"):
+        raise ValueError("quick, normal or claim")
+    return str(value)
+
+
+def _alpha(value: object) -> float:
+    try:
+        alpha = float(value) if isinstance(value, (str, int, float)) and not isinstance(value, bool) else 0.0
+    except ValueError:
+        alpha = 0.0
+    if not 0 < alpha < 0.5:
+        raise ValueError("a number between 0 and 0.5")
+    return alpha
+
+
+def _roots(value: object) -> tuple[Path, ...]:
+    parts = value.split(os.pathsep) if isinstance(value, str) else value
+    if not isinstance(parts, list) or not all(isinstance(part, str) and part for part in parts):
+        raise ValueError("a list of folders")
+    return tuple(Path(part).expanduser().absolute() for part in parts)
+
+
+@dataclass(frozen=True)
+class _Key:
+    read: Callable[[object], Any]
+    default: Any
+    environment: str
+
+
+KEYS: dict[str, _Key] = {
+    "device": _Key(_text, None, "KFORECAST_DEVICE"),
+    "effort": _Key(_effort, "normal", "KFORECAST_EFFORT"),
+    "model": _Key(_text, None, "KFORECAST_MODEL"),
+    "alpha": _Key(_alpha, 0.1, "KFORECAST_ALPHA"),
+    "roots": _Key(_roots, (), "KFORECAST_ROOTS"),
+}
+
+
+@dataclass(frozen=True)
+class Config:
+    """The settings in force, and for each where it came from. A flag is the caller's business and wins over these."""
+
+    path: Path
+    exists: bool
+    device: str | None = None
+    effort: Literal["quick", "normal", "claim"] = "normal"
+    model: str | None = None
+    alpha: float = 0.1
+    roots: tuple[Path, ...] = ()
+    origins: Mapping[str, Origin] = field(default_factory=dict)
+
+
+def config_path(environment: Mapping[str, str] | None = None) -> Path:
+    """Where the file is looked for: KFORECAST_CONFIG, else `kforecast/config.toml` among the user's configurations."""
+    from platformdirs import user_config_path
+
+    named = (os.environ if environment is None else environment).get("KFORECAST_CONFIG")
+    return Path(named).expanduser().absolute() if named else user_config_path("kforecast") / "config.toml"
+
+
+def load_config(environment: Mapping[str, str] | None = None) -> Config:
+    """Read the file and the environment. Raises InputError for text that is not TOML, an unknown key, a bad value."""
+    environment = os.environ if environment is None else environment
+    path = config_path(environment)
+    table = _read(path, named=bool(environment.get("KFORECAST_CONFIG")))
+    values: dict[str, Any] = {}
+    origins: dict[str, Origin] = {}
+    for name, key in KEYS.items():
+        if environment.get(key.environment):
+            values[name] = _value(key, environment[key.environment], key.environment)
+            origins[name] = "environment"
+        elif table is not None and name in table:
+            values[name] = _value(key, table[name], f"{name} in {path}")
+            origins[name] = "file"
+        else:
+            values[name] = key.default
+            origins[name] = "default"
+    return Config(path=path, exists=table is not None, origins=origins, **values)
+
+
+def _read(path: Path, *, named: bool) -> dict[str, Any] | None:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        if named:
+            step = "Write the file, or unset KFORECAST_CONFIG."
+            raise InputError("KFORECAST_CONFIG names a file that does not exist", value=path, next_step=step) from None
+        return None
+    except (OSError, UnicodeDecodeError) as error:
+        step = "Make it a readable UTF-8 text file, or name another one in KFORECAST_CONFIG."
+        raise InputError(f"the configuration file cannot be read ({error})", value=path, next_step=step) from error
+    try:
+        table = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        step = "Correct that line; `kforecast doctor` shows which file is read."
+        raise InputError(f"the configuration file is not TOML ({error})", value=path, next_step=step) from error
+    for name in table:
+        if name not in KEYS:
+            near = difflib.get_close_matches(name, KEYS, n=1, cutoff=0.4)
+            hint = f"Did you mean {near[0]}? " if near else ""
+            raise InputError(f"unknown key in {path}", value=name, next_step=f"{hint}The keys are {', '.join(KEYS)}.")
+    return table
+
+
+def _value(key: _Key, value: object, where: str) -> Any:
+    try:
+        return key.read(value)
+    except ValueError as error:
+        raise InputError(f"bad value for {where}", value=repr(value), next_step=f"It must be {error}.") from None

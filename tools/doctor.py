@@ -1,0 +1,176 @@
+"""What this machine has for kforecast, what is missing, and what to do about it. Reads only."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import sqlite3
+from collections.abc import Iterator
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from .. import __version__
+from ..bench.devices.cpu import machine
+from ..bench.languages.c import find_compiler
+from ..store.errors import KforecastError
+from . import probes
+from .config import config_path, load_config
+
+State = Literal["ok", "note", "problem"]
+Group = Literal["software", "store", "compilers", "devices", "isolation", "machine"]
+
+WAL_RESET_BUG = ((3, 7, 0), (3, 51, 2))
+"""First and last SQLite versions with the WAL-reset corruption (fixed in 3.51.3, see sqlite.org/releaselog/3_51_3.html)."""
+
+
+class Check(BaseModel):
+    """One thing looked at. `note`: works without it, or worth knowing; `problem`: something a user asks for will fail."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    group: Group
+    name: str
+    state: State
+    value: str
+    next: str | None = None
+
+
+class DoctorReport(BaseModel):
+    """All checks, and the devices that can measure now."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    version: str
+    checks: tuple[Check, ...]
+    usable_devices: tuple[str, ...]
+    gpus: tuple[dict[str, Any], ...]
+
+    @property
+    def ok(self) -> bool:
+        return all(check.state != "problem" for check in self.checks)
+
+
+def doctor() -> DoctorReport:
+    """Look at this machine. Never raises for what it finds; every finding with a remedy carries it in `next`."""
+    gpus = probes.gpus()
+    checks = [*_software(), *_store(), *_compilers(), *_devices(gpus), *_isolation(), *_machine()]
+    usable = ["cpu"] if any(c.name == "cpu" and c.state == "ok" for c in checks) else []
+    return DoctorReport(
+        version=__version__,
+        checks=tuple(checks),
+        usable_devices=tuple(usable),
+        gpus=tuple(vars(gpu) for gpu in gpus),
+    )
+
+
+def _software() -> Iterator[Check]:
+    yield _check("software", "kforecast", "ok", __version__)
+    yield _check("software", "Python", "ok", f"{platform.python_version()} on {platform.system()} {platform.machine()}")
+    first, last = WAL_RESET_BUG
+    affected = first <= sqlite3.sqlite_version_info <= last
+    text = "has the rare WAL-reset bug; kforecast is safe: one process checkpoints at a time" if affected else "fine"
+    yield _check("software", "SQLite", "ok", f"{sqlite3.sqlite_version}, {text}")
+    try:
+        config = load_config()
+    except KforecastError as error:
+        yield _check("software", "configuration", "problem", f"{config_path()}: {error.what}", error.next_step)
+        return
+    found = str(config.path) if config.exists else f"{config.path} (not written; defaults hold)"
+    yield _check("software", "configuration", "ok", found)
+    for name, origin in config.origins.items():
+        if origin != "default":
+            yield _check("software", f"  {name}", "ok", f"{getattr(config, name)} (from the {origin})")
+
+
+def _store() -> Iterator[Check]:
+    yield from ()
+
+
+def _compilers() -> Iterator[Check]:
+    for cpp, name in ((False, "C"), (True, "C++")):
+        try:
+            compiler = find_compiler(cpp)
+            yield _check("compilers", name, "ok", f"{compiler.version} ({compiler.path})")
+        except KforecastError as error:
+            yield _check("compilers", name, "note" if cpp else "problem", "none found", error.next_step)
+    for name, why in (
+        ("nvcc", "whole-file compiles of CUDA kernels; NVRTC does without"),
+        ("cuobjdump", "the instruction mix of CUDA kernels"),
+    ):
+        version = probes.program_version(name)
+        step = None if version else f"Only needed for {why}; it comes with the CUDA toolkit."
+        yield _check("compilers", name, "ok" if version else "note", version or "not found", step)
+
+
+def _devices(gpus: list[probes.Gpu]) -> Iterator[Check]:
+    try:
+        compiler = find_compiler()
+        yield _check("devices", "cpu", "ok", f"usable: C and C++ kernels, compiled by {compiler.version}")
+    except KforecastError as error:
+        yield _check("devices", "cpu", "problem", "not usable: no C compiler", error.next_step)
+    for gpu in gpus:
+        memory = "" if gpu.memory_mib is None else f", {gpu.memory_mib / 1024:.0f} GiB"
+        value = f"{gpu.name}, sm_{gpu.compute_capability.replace('.', '')}{memory}, driver {gpu.driver}"
+        step = "This version measures on the cpu; for CUDA kernels it gives facts."
+        yield _check("devices", f"cuda:{gpu.index}", "note", value, step)
+    if not gpus:
+        yield _check("devices", "GPU", "note", "none seen (nvidia-smi lists none); not needed for the cpu device")
+
+
+def _isolation() -> Iterator[Check]:
+    refused = probes.user_namespace_error()
+    yield _check(
+        "isolation",
+        "user namespaces",
+        "note" if refused else "ok",
+        f"refused: {refused}" if refused else "allowed",
+        "Candidates run in plain processes; where you may, set kernel.unprivileged_userns_clone=1."
+        if refused
+        else None,
+    )
+    abi = probes.landlock_abi()
+    yield _check("isolation", "Landlock", "ok" if abi else "note", f"version {abi}" if abi else "not available")
+    filters = probes.seccomp()
+    yield _check("isolation", "seccomp", "ok" if filters else "note", "available" if filters else "not available")
+    bubblewrap = probes.program_version("bwrap")
+    step = None if bubblewrap else "Optional: `apt install bubblewrap` fences compilers off the file system."
+    yield _check("isolation", "bubblewrap", "ok" if bubblewrap else "note", bubblewrap or "not found", step)
+
+
+def _machine() -> Iterator[Check]:
+    about = machine.describe()
+    usable, online = probes.usable_cores(), int(about["cores"] or 1)
+    cores = f"{online} cores" if usable == online else f"{usable} of {online} cores"
+    yield _check("machine", "processor", "ok", f"{about['cpu']}, {cores}, {about['cache_bytes'] >> 20} MiB cache")
+    governor = about["governor"]
+    steady = governor in (None, "performance")
+    yield _check(
+        "machine",
+        "frequency",
+        "ok" if steady else "note",
+        "not exposed" if governor is None else f"governor {governor}",
+        None if steady else "Clocks move under this governor; intervals get wider. kforecast never changes it.",
+    )
+    load = os.getloadavg()[0]
+    quiet = load < 0.5 * usable
+    yield _check(
+        "machine",
+        "load",
+        "ok" if quiet else "note",
+        f"{load:.2f} in the last minute",
+        None if quiet else "Other work widens intervals: measure when the machine is quiet.",
+    )
+    free = shutil.disk_usage("/tmp").free
+    yield _check(
+        "machine",
+        "free in /tmp",
+        "ok" if free > 1 << 30 else "problem",
+        f"{free / (1 << 30):.1f} GiB",
+        None if free > 1 << 30 else "Kernels are compiled and run there: free some space or set TMPDIR.",
+    )
+
+
+def _check(group: Group, name: str, state: State, value: str, step: str | None = None) -> Check:
+    return Check(group=group, name=name, state=state, value=value, next=step)
