@@ -1,4 +1,6 @@
-"""How a measurement is sampled: the order inside each block, the looks, the repetitions and the limits of each effort."""
+"""How a measurement is sampled: the order inside each block, the looks, the repetitions and the limits of each
+effort.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ from ...store.errors import InputError
 from ...store.models import Effort
 
 MOST_REPETITIONS = 15
-"""More repetitions a visit lengthen a block without making the blocks agree better: what is left is noise between visits."""
+"""More repetitions a visit lengthen a block without making the blocks agree better: what is left is noise between
+visits.
+"""
 
 
 @dataclass(frozen=True)
@@ -21,12 +25,12 @@ class SamplingPlan:
     """How long and how precisely one candidate is measured. Made by `plan_for`.
 
     looks: numbers of complete blocks at which the data may be looked at; the last one is the most blocks taken.
-    repetitions: odd number of calls a visit; a side is visited twice a block and case.
-    tie_margin: δ of the tie band, as a fraction: 0.01 is ±1%. target_half_width: of the interval, as a fraction.
-    blocks_per_group: blocks after which a new group begins; on cuda in a fresh process for each side (on cpu every block is).
-    groups_needed: independent groups without which nothing is called faster; 1 where one group will do.
-    alpha: two-sided error over all looks together. time_cap_s: seconds of sampling after which the measurement ends as it is.
-    censor_ratio: a candidate this many times slower may stop after `censor_blocks` blocks, as censored.
+    repetitions: odd number of calls a visit; a side is visited twice a block and case. tie_margin: δ of the tie band,
+    as a fraction: 0.01 is ±1%. target_half_width: of the interval, as a fraction. blocks_per_group: blocks after which
+    a new group begins; on cuda in a fresh process for each side (on cpu every block is). groups_needed: independent
+    groups without which nothing is called faster; 1 where one group will do. alpha: two-sided error over all looks
+    together. time_cap_s: seconds of sampling after which the measurement ends as it is. censor_ratio: a candidate this
+    many times slower may stop after `censor_blocks` blocks, as censored.
     """
 
     effort: Effort
@@ -75,17 +79,23 @@ class _Effort:
 _EFFORTS: dict[Effort, _Effort] = {
     "quick": _Effort((8,), 0.01, 0.01, 10.0, 8, 1, 0.08),
     "normal": _Effort((8, 16, 32), 0.01, 0.005, 60.0, 32, 1, 0.4),
-    "claim": _Effort((8, 16, 32, 64), 0.005, 0.005, 300.0, 8, 3, 1.0),
+    "claim": _Effort((32, 64), 0.005, 0.005, 300.0, 8, 3, 4.0),
 }
 
 
 def plan_for(effort: Effort, *, sample_s: float, cases: int, time_cap_s: float | None = None) -> SamplingPlan:
-    """The plan of an effort. Eight blocks come first, the fewest whose exact interval reaches the first look's level.
+    """The plan of an effort. Looks begin at eight blocks, the fewest whose exact interval reaches the first look's
+    level; those of a claim at 32, four groups, as it is decided over groups and an earlier look would only spend error.
 
-    sample_s: estimate of one sample's whole cost in seconds (set-up, flush, call, check), the mean over sides and cases; cases:
-    number of timed cases; time_cap_s: overrides the effort's cap. Raises InputError where one of them is not positive.
+    sample_s: estimate of one sample's whole cost in seconds (set-up, flush, call, check), the mean over sides and
+    cases; cases: number of timed cases; time_cap_s: overrides the effort's cap. Raises InputError where one of them is
+    not positive.
     """
-    for name, value in (("sample_s", sample_s), ("cases", cases), ("time_cap_s", 1.0 if time_cap_s is None else time_cap_s)):
+    for name, value in (
+        ("sample_s", sample_s),
+        ("cases", cases),
+        ("time_cap_s", 1.0 if time_cap_s is None else time_cap_s),
+    ):
         if not (value > 0 and math.isfinite(value)):
             raise InputError(
                 f"A sampling plan needs a positive {name}", value=value, next_step="Estimate one sample's cost first."
@@ -104,7 +114,8 @@ def plan_for(effort: Effort, *, sample_s: float, cases: int, time_cap_s: float |
 
 
 def block_orders(blocks: int, rng: np.random.Generator) -> Sequence[Literal["ABBA", "BAAB"]]:
-    """Order of each block, balanced and random: of every four consecutive ones two are ABBA (the last 1 to 3 as they fall).
+    """Order of each block, balanced and random: of every four consecutive ones two are ABBA (the last 1 to 3 as they
+    fall).
 
     rng: seeded by the caller from a secret, so that a candidate cannot know which side comes next.
     """

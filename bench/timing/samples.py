@@ -1,8 +1,8 @@
 """Raw timings as the lanes hand them over, and the block log-ratios that every statistic here starts from.
 
-The unit of analysis is the block. In a block both sides are visited twice on every timed case, in the order ABBA or BAAB (A is
-the baseline, B the candidate): places 0 and 1 are one pair, places 2 and 3 the other, and a drift that is linear over the block
-cancels in their mean. A visit is an odd number of repetitions, of which the median counts.
+The unit of analysis is the block. In a block both sides are visited twice on every timed case, in the order ABBA or
+BAAB (A is the baseline, B the candidate): places 0 and 1 are one pair, places 2 and 3 the other, and a drift that is
+linear over the block cancels in their mean. A visit is an odd number of repetitions, of which the median counts.
 """
 
 from __future__ import annotations
@@ -27,8 +27,9 @@ SIDE_OF_LETTER: dict[str, Side] = {"A": "baseline", "B": "candidate"}
 class Sample:
     """One timed call. Times in nanoseconds; `cold_ns` with flushed caches, `warm_ns` right after, None where not taken.
 
-    order: the place of the visit in its block, 0..3 (0..1 in a `BB` block). discarded: the clocks or the throttle reasons say that
-    this call does not count; its partner on the other side is then dropped with it, never one arm alone.
+    order: the place of the visit in its block, 0..3 (0..1 in a `BB` block). discarded: the clocks or the throttle
+    reasons say that this call does not count; its partner on the other side is then dropped with it, never one arm
+    alone.
     """
 
     side: Side
@@ -41,7 +42,9 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """All samples of one block, in the order in which they were taken. group: the independent group (fresh processes) it is of."""
+    """All samples of one block, in the order in which they were taken. group: the independent group (fresh processes)
+    it is of.
+    """
 
     order: BlockOrder
     samples: tuple[Sample, ...]
@@ -59,9 +62,10 @@ class BlockSamples:
 def visits(block: Block, case_index: int, column: Column = "cold") -> tuple[float, ...] | None:
     """One case's times in one block, one for each place: the median over the repetitions kept, in ns.
 
-    Repetition j of a place pairs with repetition j of its pair's other place, and both are dropped if either is discarded. None
-    where a pair has nothing left, or the column was not taken: without both pairs the block says nothing of this case.
-    Raises InputError where the samples do not fit the block's order, or a time is not a positive number.
+    Repetition j of a place pairs with repetition j of its pair's other place, and both are dropped if either is
+    discarded. None where a pair has nothing left, or the column was not taken: without both pairs the block says
+    nothing of this case. Raises InputError where the samples do not fit the block's order, or a time is not a positive
+    number.
     """
     taken: list[list[Sample]] = [[] for _ in block.order]
     for sample in block.samples:
@@ -91,7 +95,9 @@ def visits(block: Block, case_index: int, column: Column = "cold") -> tuple[floa
 
 
 def side_ns(block: Block, side: Side, case_index: int, column: Column = "cold") -> float | None:
-    """One side's time of one case in one block, in ns: the geometric mean of its two visits; None where there is none."""
+    """One side's time of one case in one block, in ns: the geometric mean of its two visits; None where there is
+    none.
+    """
     times = visits(block, case_index, column)
     if times is None:
         return None
@@ -116,7 +122,9 @@ def block_log2(block: Block, cases: int, column: Column = "cold") -> float | Non
 
 def valid_blocks(samples: BlockSamples) -> tuple[list[float], list[int]]:
     """log2 S of every complete block, and the group of each: what `looks.after` is given while blocks come in."""
-    pairs = [(ratio, block.group) for block in samples.blocks if (ratio := block_log2(block, len(samples.cases))) is not None]
+    pairs = [
+        (ratio, block.group) for block in samples.blocks if (ratio := block_log2(block, len(samples.cases))) is not None
+    ]
     return [ratio for ratio, _ in pairs], [group for _, group in pairs]
 
 

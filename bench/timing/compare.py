@@ -1,0 +1,99 @@
+"""From an interval of log2 S to a comparison, and the combination of independent groups that a claim asks for."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from statistics import fmean, median, stdev
+
+from ...store.models import Comparison
+from .intervals import Interval, interval
+from .plan import SamplingPlan
+
+
+def compare(found: Interval, tie_log2: float) -> Comparison:
+    """The comparison that an interval of log2 S allows. tie_log2: half-width of the tie band, log2(1 + δ).
+
+    `tie` where the whole interval lies in the band; `faster` where it is wholly above 0, `slower` where wholly below;
+    else `unclear`.
+    """
+    if found.within(-tie_log2, tie_log2):
+        return "tie"
+    if found.low > 0:
+        return "faster"
+    return "slower" if found.high < 0 else "unclear"
+
+
+def compare_claim(found: Interval, of_groups: Sequence[Interval], plan: SamplingPlan) -> Comparison:
+    """As `compare`, but `faster` only where the interval and those of all groups, enough of them, lie above log2(1 +
+    δ).
+
+    As all groups must agree, this needs no share of the error: it errs less often than the first group alone.
+    """
+    comparison = compare(found, plan.tie_log2)
+    if comparison != "faster":
+        return comparison
+    enough = len(of_groups) >= plan.groups_needed
+    above = all(each.low > plan.tie_log2 for each in (found, *of_groups))
+    return "faster" if enough and above else "unclear"
+
+
+def group_intervals(blocks_log2: Sequence[float], groups: Sequence[int], plan: SamplingPlan) -> list[Interval]:
+    """The interval of every complete group, each at the plan's whole error, in the groups' order.
+
+    blocks_log2, groups: log2 S of each block and the group it is of. A group that is not complete yet is left out.
+    """
+    by_group: dict[int, list[float]] = {}
+    for ratio, group in zip(blocks_log2, groups, strict=True):
+        by_group.setdefault(group, []).append(ratio)
+    complete = [members for members in by_group.values() if len(members) >= plan.blocks_per_group]
+    return [interval(members, plan.alpha) for members in complete]
+
+
+def combine_groups(blocks_log2: Sequence[float], of_groups: Sequence[Interval], level: float) -> Interval:
+    """Interval of log2 S over groups and blocks; centre: the median of the groups' centres.
+
+    The hull of two intervals: that of all blocks as if there were no groups, and Student's t over the groups' centres,
+    which holds where processes differ more than blocks do (then the groups are all there is to count). Neither alone is
+    safe: a few groups may agree by luck, and blocks of one process share its luck. With fewer than two groups: the
+    blocks' alone.
+    """
+    pooled = interval(blocks_log2, level)
+    if len(of_groups) < 2:
+        return pooled
+    centers = [each.center for each in of_groups]
+    reach = student_quantile(1 - level / 2, len(centers) - 1) * stdev(centers) / math.sqrt(len(centers))
+    return Interval(
+        center=median(centers),
+        low=min(pooled.low, fmean(centers) - reach, median(centers)),
+        high=max(pooled.high, fmean(centers) + reach, median(centers)),
+        confidence=1 - level,
+        method=f"{pooled.method}, widened to Student's t over {len(centers)} groups",
+    )
+
+
+def student_quantile(probability: float, freedom: int) -> float:
+    """Quantile of Student's t, by bisection. probability in (0.5, 1), freedom a positive integer."""
+    low, high = 0.0, 1.0
+    while student_probability(high, freedom) < probability:
+        high *= 2
+    for _ in range(80):
+        middle = (low + high) / 2
+        low, high = (middle, high) if student_probability(middle, freedom) < probability else (low, middle)
+    return high
+
+
+def student_probability(value: float, freedom: int) -> float:
+    """P(T <= value) for an integer number of degrees of freedom: the finite sums of Abramowitz & Stegun 26.7.3 and
+    26.7.4.
+    """
+    angle = math.atan(value / math.sqrt(freedom))
+    cosine, sine = math.cos(angle), math.sin(angle)
+    odd = freedom % 2
+    term = cosine if odd else 1.0
+    total = term if freedom > 1 else 0.0
+    for step in range(3 if odd else 2, freedom - 1, 2):
+        term *= cosine**2 * (step - 1) / step
+        total += term
+    share = 2 / math.pi * (angle + sine * total) if odd else sine * total
+    return (1 + share) / 2
