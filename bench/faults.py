@@ -16,3 +16,7 @@ class KernelFault(Exception):
         self.verdict: Verdict = verdict
         self.reason = reason
         self.diagnostics = diagnostics
+
+
+class Cancelled(Exception):
+    """Nobody wants this measurement any more: give the device back now."""

@@ -223,7 +223,8 @@ class CaseResult(Noun):
     """One timed case of one measurement. Times in microseconds; cold caches unless `warm` is in the name."""
 
     case: str
-    time_us: float
+    time_us: float | None
+    """None: no block of this case was complete."""
     time_warm_us: float | None = None
     baseline_us: float | None = None
     baseline_warm_us: float | None = None
@@ -274,6 +275,8 @@ class Measurement(Noun):
     mismatch: Mismatch | None = None
     diagnostics: str = ""
     labels: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    """What a reader of the numbers should know: ended at the time cap, noisy machine, host-limited clock."""
     isolation: str = ""
     facts: Facts | None = None
     environment: dict[str, Any] = Field(default_factory=dict)

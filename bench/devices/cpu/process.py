@@ -12,13 +12,13 @@ import struct
 import subprocess
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
 from ....store.errors import DeviceError
-from ...faults import KernelFault
+from ...faults import Cancelled, KernelFault
 from ...header.plan import PlannedLaunch, PointerArg
 from ...languages.build import Build
 from ...languages.c import find_compiler
@@ -28,6 +28,8 @@ from .memory import GUARD, Arena
 OUTPUT_LIMIT = 16 << 20
 ADDRESS_LIMIT = 4 << 30
 _START_DEADLINE_S = 20.0
+_SLICE_MS = 200
+"""How often a long call looks whether it is still wanted; an answer ends the wait at once."""
 
 _HEAD, _REGION, _LAUNCH, _ARGUMENT = (struct.Struct(text) for text in ("=II4096s", "=QQQQII", "=64sII", "=IIQ"))
 _COMMAND, _REPLY = struct.Struct("=II"), struct.Struct("=IIqQ256s")
@@ -92,8 +94,17 @@ def _scalar_bits(ctype: str, value: int) -> int:
 class CandidateProcess:
     """A fresh process around one kernel. `call` runs it once and returns the parent's nanoseconds."""
 
-    def __init__(self, program: Program, arena: Arena, *, cache: Path, namespaces: bool = True) -> None:
+    def __init__(
+        self,
+        program: Program,
+        arena: Arena,
+        *,
+        cache: Path,
+        namespaces: bool = True,
+        cancelled: Callable[[], bool] = lambda: False,
+    ) -> None:
         self._arena = arena
+        self._cancelled = cancelled
         self._names = list(arena.regions)
         self._home = tempfile.TemporaryDirectory(prefix="kforecast-run-")
         self._stdout = tempfile.TemporaryFile(dir=self._home.name)
@@ -180,10 +191,15 @@ class CandidateProcess:
             self._socket.send(packet)
         except OSError:
             self._died("before it was called")
-        answered = self._poll.poll(milliseconds)
+        answered = self._poll.poll(min(milliseconds, _SLICE_MS))
         end = time.perf_counter_ns()
-        if not answered:
-            self._overdue(deadline_s)
+        while not answered:
+            if self._cancelled():
+                raise Cancelled
+            if end - begin > deadline_s * 1e9:
+                self._overdue(deadline_s)
+            answered = self._poll.poll(_SLICE_MS)
+            end = time.perf_counter_ns()
         reply = self._receive(1.0, "running")
         if reply[1] != self._sequence:
             raise KernelFault("tampered", "an answer arrived for a call that was not made: something forged it")

@@ -1,0 +1,90 @@
+"""What a device offers to the measuring code: sessions that check sides and take blocks of timed samples."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Protocol
+
+from ..store.models import Case, Kernel, Mismatch, Task
+from ..store.models import Lane as LaneName
+from .header.signature import Signature
+from .languages.build import Build
+from .timing.samples import Block, BlockOrder, Side
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Program:
+    """One compiled side of a measurement."""
+
+    kernel: Kernel
+    signatures: tuple[Signature, ...]
+    build: Build
+
+
+class Session(Protocol):
+    """One measurement on one device, which it holds until it is closed.
+
+    `check` and `block` raise KernelFault when the kernel crashes, hangs or writes where it must not, and DeviceError when
+    the machinery fails.
+    """
+
+    isolation: str
+    clock_spread_ns: float
+    """Spread of an empty call on this device's clock; 0 where the clock is on the device itself."""
+
+    def add(self, side: Side, program: Program) -> None:
+        """Make a side known. Geometry that the device cannot launch raises KernelFault `launch_error`."""
+        ...
+
+    def check(self, side: Side, cases: Sequence[Case], progress: Progress) -> Mismatch | None:
+        """Run the checked cases on fresh inputs, outputs poisoned; the first mismatch, or None."""
+        ...
+
+    def prepare(self, side: Side, progress: Progress) -> Mismatch | None:
+        """Check the timed cases and make ready to time them."""
+        ...
+
+    def sample_seconds(self) -> float:
+        """Estimated whole cost of one sample (set-up, flush, calls, check), the mean over the prepared sides and cases."""
+        ...
+
+    def block(self, order: BlockOrder, group: int, repetitions: int) -> Block:
+        """Take one block of samples on every timed case; every output of a timed call is checked."""
+        ...
+
+    def environment(self) -> dict[str, Any]:
+        """The fingerprint: clocks, temperature, throttle reasons, load, versions. Recorded, never changed."""
+        ...
+
+    def __enter__(self) -> Session: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+
+class Lane(Protocol):
+    """A device in one of its lanes."""
+
+    device: str
+    device_id: str
+    kind: str
+    """`cpu` or `cuda`: selects the task's timed cases."""
+    lane: LaneName
+    launch_mode: str
+
+    def compile(self, kernel: Kernel, signatures: Sequence[Signature]) -> Build:
+        """Compile for this device."""
+        ...
+
+    def floor_us(self, task: Task, case: Case) -> float | None:
+        """The least time of a cold call that physics allows here; None where it is unknown or depends on the data."""
+        ...
+
+    def session(self, task: Task, *, call_deadline_s: float, cancelled: Callable[[], bool]) -> Session:
+        """Open a session; the caller holds the device's lock. A wait that sees `cancelled()` raises Cancelled."""
+        ...
