@@ -22,12 +22,11 @@ def session_home() -> Iterator[Path]:
 def private_places(monkeypatch: pytest.MonkeyPatch, session_home: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     """No test reads or writes the user's store, configuration or sockets; compiled kernels are cached for the session."""
     monkeypatch.setenv("KFORECAST_DB", str(tmp_path_factory.mktemp("store") / "kforecast.db"))
-    for name in ("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_RUNTIME_DIR"):
-        place = session_home / name.removeprefix("XDG_").removesuffix("_HOME").removesuffix("_DIR").lower()
-        place.mkdir(mode=0o700, exist_ok=True)
-        monkeypatch.setenv(name, str(place))
-    for name in ("KFORECAST_CONFIG", "KFORECAST_DEVICE", "KFORECAST_EFFORT", "KFORECAST_MODEL", "KFORECAST_ALPHA"):
-        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("KFORECAST_RUNTIME_DIR", str(session_home / "run"))
+    monkeypatch.setenv("KFORECAST_CACHE_DIR", str(session_home / "cache"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(session_home / "config"))
+    for name in ("CONFIG", "DEVICE", "EFFORT", "MODEL", "ALPHA", "ROOTS", "DEBUG"):
+        monkeypatch.delenv(f"KFORECAST_{name}", raising=False)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -1,4 +1,4 @@
-"""The one configuration file: device, effort, model, alpha, roots. Flags win over the environment, that over the file."""
+"""The one configuration file: device, effort, model, alpha, roots. Flags win over environment, that over the file."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ..store.errors import InputError
+from ..store.paths import CONFIG_VARIABLE, config_path
 
 Origin = Literal["environment", "file", "default"]
 
@@ -83,24 +84,15 @@ class Config:
     origins: Mapping[str, Origin] = field(default_factory=dict)
 
 
-def config_path(environment: Mapping[str, str] | None = None) -> Path:
-    """Where the file is looked for: KFORECAST_CONFIG, else `kforecast/config.toml` among the user's configurations."""
-    from platformdirs import user_config_path
-
-    named = (os.environ if environment is None else environment).get("KFORECAST_CONFIG")
-    return Path(named).expanduser().absolute() if named else user_config_path("kforecast") / "config.toml"
-
-
-def load_config(environment: Mapping[str, str] | None = None) -> Config:
+def load_config() -> Config:
     """Read the file and the environment. Raises InputError for text that is not TOML, an unknown key, a bad value."""
-    environment = os.environ if environment is None else environment
-    path = config_path(environment)
-    table = _read(path, named=bool(environment.get("KFORECAST_CONFIG")))
+    path = config_path()
+    table = _read(path)
     values: dict[str, Any] = {}
     origins: dict[str, Origin] = {}
     for name, key in KEYS.items():
-        if environment.get(key.environment):
-            values[name] = _value(key, environment[key.environment], key.environment)
+        if os.environ.get(key.environment):
+            values[name] = _value(key, os.environ[key.environment], key.environment)
             origins[name] = "environment"
         elif table is not None and name in table:
             values[name] = _value(key, table[name], f"{name} in {path}")
@@ -111,16 +103,16 @@ def load_config(environment: Mapping[str, str] | None = None) -> Config:
     return Config(path=path, exists=table is not None, origins=origins, **values)
 
 
-def _read(path: Path, *, named: bool) -> dict[str, Any] | None:
+def _read(path: Path) -> dict[str, Any] | None:
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
-        if named:
-            step = "Write the file, or unset KFORECAST_CONFIG."
-            raise InputError("KFORECAST_CONFIG names a file that does not exist", value=path, next_step=step) from None
+        if os.environ.get(CONFIG_VARIABLE):
+            step = f"Write the file, or unset {CONFIG_VARIABLE}."
+            raise InputError(f"{CONFIG_VARIABLE} names a file that does not exist", value=path, next_step=step) from None
         return None
     except (OSError, UnicodeDecodeError) as error:
-        step = "Make it a readable UTF-8 text file, or name another one in KFORECAST_CONFIG."
+        step = f"Make it a readable UTF-8 text file, or name another one in {CONFIG_VARIABLE}."
         raise InputError(f"the configuration file cannot be read ({error})", value=path, next_step=step) from error
     try:
         table = tomllib.loads(text)

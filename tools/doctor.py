@@ -15,18 +15,21 @@ from .. import __version__
 from ..bench.devices.cpu import machine
 from ..bench.languages.c import find_compiler
 from ..store.errors import KforecastError
+from ..store.database import Store
+from ..store.faults import StoreMissing
+from ..store.paths import store_path
 from . import probes
-from .config import config_path, load_config
+from .config import load_config
 
 State = Literal["ok", "note", "problem"]
 Group = Literal["software", "store", "compilers", "devices", "isolation", "machine"]
 
 WAL_RESET_BUG = ((3, 7, 0), (3, 51, 2))
-"""First and last SQLite versions with the WAL-reset corruption (fixed in 3.51.3, see sqlite.org/releaselog/3_51_3.html)."""
+"""First and last SQLite versions with the WAL-reset corruption; see sqlite.org/wal.html."""
 
 
 class Check(BaseModel):
-    """One thing looked at. `note`: works without it, or worth knowing; `problem`: something a user asks for will fail."""
+    """One thing looked at. `note`: works without it, or worth knowing; `problem`: something a user asks for fails."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -75,7 +78,7 @@ def _software() -> Iterator[Check]:
     try:
         config = load_config()
     except KforecastError as error:
-        yield _check("software", "configuration", "problem", f"{config_path()}: {error.what}", error.next_step)
+        yield _check("software", "configuration", "problem", str(error.what), error.next_step)
         return
     found = str(config.path) if config.exists else f"{config.path} (not written; defaults hold)"
     yield _check("software", "configuration", "ok", found)
@@ -85,7 +88,21 @@ def _software() -> Iterator[Check]:
 
 
 def _store() -> Iterator[Check]:
-    yield from ()
+    try:
+        path = store_path()
+        yield _check("store", "file", "ok", str(path))
+        with Store.open_readonly(path) as store:
+            count = store.read("SELECT count(*) FROM measurements")[0][0]
+            version = store.read("PRAGMA user_version")[0][0]
+            size = path.stat().st_size / (1 << 20)
+            yield _check("store", "contents", "ok", f"{count} measurements, {size:.1f} MiB")
+            yield _check("store", "schema", "ok", f"version {version}, journal mode {store.journal_mode}")
+            if store.notice:
+                yield _check("store", "place", "note", store.notice)
+    except StoreMissing as error:
+        yield _check("store", "contents", "note", "not made yet", error.next_step)
+    except KforecastError as error:
+        yield _check("store", "contents", "problem", f"{error.what}: {error.value}", error.next_step)
 
 
 def _compilers() -> Iterator[Check]:

@@ -9,7 +9,6 @@ import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
-from pathlib import Path
 
 _CLONE_NEWUSER = 0x10000000
 _LANDLOCK_CREATE_RULESET = 444
@@ -72,7 +71,7 @@ def gpus() -> list[Gpu]:
 
 
 def usable_cores() -> int:
-    """Cores this process may run on: its affinity, which a container or `taskset` can make less than the machine has."""
+    """Cores this process may run on: a container or `taskset` can make them fewer than the machine has."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 

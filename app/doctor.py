@@ -1,0 +1,39 @@
+"""`kforecast doctor`: what this machine has, what is missing, what to do about it."""
+
+from __future__ import annotations
+
+from itertools import groupby
+
+import click
+
+from .exits import EPILOG
+from .output import bold, dim, json_option, paragraph, print_json
+
+_MARKS = {"ok": ("ok", "green"), "note": ("--", "yellow"), "problem": ("!!", "red")}
+
+
+@click.command("doctor", epilog=EPILOG, short_help="What this machine has.")
+@json_option
+def doctor_command(as_json: bool) -> int:
+    """What this machine has, what is missing, and what to do about it. Reads only.
+
+    Marks: ok; -- works without it, or worth knowing; !! something will fail. Exits with 4 where there is a !!.
+    """
+    from ..tools.doctor import doctor
+
+    report = doctor()
+    if as_json:
+        print_json(report.model_dump(mode="json"))
+        return 0 if report.ok else 4
+    for group, checks in groupby(report.checks, key=lambda check: check.group):
+        click.echo(bold(group))
+        for check in checks:
+            mark, colour = _MARKS[check.state]
+            label = f"{click.style(mark, fg=colour)}  {check.name.ljust(16)}"
+            click.echo(f"  {label}  {check.value}")
+            if check.next and check.state != "ok":
+                click.echo(dim(paragraph(check.next, indent=24)))
+        click.echo()
+    usable = ", ".join(report.usable_devices) or "none"
+    click.echo(f"devices that can measure now: {bold(usable)}")
+    return 0 if report.ok else 4

@@ -1,0 +1,141 @@
+"""The command line's front door: commands load on demand, every error is told once, exit codes are one table."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import os
+import sys
+import traceback
+from importlib import import_module
+from typing import Any, NoReturn
+
+import click
+
+from .. import __version__
+from ..store.errors import InputError, KforecastError
+from .exits import EPILOG
+
+COMMANDS = {
+    "measure": ("measure", "Measure kernels: verdict, times, speedup with its interval."),
+    "facts": ("facts", "What is known of a kernel without running it."),
+    "tasks": ("tasks", "List tasks, show one, copy its kernels, check one of your own."),
+    "status": ("status", "What was measured, what waits, who holds the devices."),
+    "doctor": ("doctor", "What this machine has, what is missing, what to do about it."),
+    "export": ("exchange", "Write the store's rows to a file: jsonl, csv or db."),
+    "import": ("exchange", "Read rows that another store exported."),
+    "completion": ("completion", "Print the completion script of a shell."),
+}
+
+
+class Commands(click.Group):
+    """A group that imports a command's module only when the command is asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module = import_module(f".{COMMANDS[cmd_name][0]}", __package__)
+        command: click.Command = getattr(module, f"{cmd_name}_command")
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if name not in COMMANDS and not name.startswith("-"):
+            near = difflib.get_close_matches(name, COMMANDS, n=1)
+            hint = f"Did you mean {near[0]}? " if near else ""
+            step = f"{hint}`kforecast --help` lists the commands."
+            if os.path.exists(name):  # noqa: PTH110 -- pathlib is not loaded yet, and need not be
+                step = f"To measure that file: `kforecast measure {name}`."
+            raise InputError("unknown command", value=name, next_step=step)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+
+
+@click.group(
+    cls=Commands,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog=EPILOG,
+)
+@click.version_option(__version__, prog_name="kforecast", message="%(prog)s %(version)s")
+@click.option("--debug", is_flag=True, envvar="KFORECAST_DEBUG", help="Show tracebacks of unexpected errors.")
+def cli(debug: bool) -> None:
+    """Measure kernels in a way that is hard to fool, and remember every result.
+
+    Start with: kforecast measure FILE.c
+    """
+    del debug  # read by `main`, which also has to know it when parsing fails
+
+
+def main() -> NoReturn:
+    """Run the command line and exit with the code that EXIT_CODES documents."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: list[str]) -> int:
+    """Run one command and return its exit code; every error is told on stderr, and on stdout as JSON after `--json`."""
+    plain = bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
+    extra: dict[str, Any] = {"color": False} if plain else {}
+    try:
+        code = cli.main(arguments, prog_name="kforecast", standalone_mode=False, **extra)
+        sys.stdout.flush()
+        return code if isinstance(code, int) else 0
+    except KforecastError as error:
+        return _tell(error, arguments)
+    except click.ClickException as error:
+        return _tell(_as_input_error(error), arguments)
+    except (KeyboardInterrupt, click.Abort):
+        click.echo("\nInterrupted. Finished measurements are kept; `kforecast status` lists them.", err=True)
+        return 130
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    except Exception as error:  # noqa: BLE001 -- the outermost frame: it tells every fault of ours, and how to see more
+        return _tell_fault(error, arguments)
+
+
+def _tell(error: KforecastError, arguments: list[str]) -> int:
+    value = "" if error.value is None else f": {error.value}"
+    click.echo(f"{click.style('error:', fg='red', bold=True)} {error.what}{value}", err=True)
+    click.echo(f"       {error.next_step}", err=True)
+    if "--json" in arguments:
+        click.echo(json.dumps(error.as_dict()))
+    if _debugging(arguments):
+        traceback.print_exception(error)
+    return error.exit_code
+
+
+def _tell_fault(error: Exception, arguments: list[str]) -> int:
+    what = f"{type(error).__name__}: {error}"
+    click.echo(f"{click.style('error:', fg='red', bold=True)} a fault in kforecast: {what}", err=True)
+    if _debugging(arguments):
+        traceback.print_exception(error)
+    else:
+        click.echo(
+            "       For the traceback: `kforecast --debug …` with the same arguments; please report it.", err=True
+        )
+    if "--json" in arguments:
+        step = "Run it again with `kforecast --debug` and report the traceback."
+        click.echo(json.dumps({"error": "Fault", "what": what, "value": None, "next": step, "exit_code": 70}))
+    return 70
+
+
+def _debugging(arguments: list[str]) -> bool:
+    return "--debug" in arguments[:1] or bool(os.environ.get("KFORECAST_DEBUG"))
+
+
+def _as_input_error(error: click.ClickException) -> InputError:
+    command = "kforecast"
+    if isinstance(error, click.UsageError) and error.ctx is not None:
+        command = error.ctx.command_path
+    return InputError(error.format_message().rstrip("."), next_step=f"See `{command} --help`.")

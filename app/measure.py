@@ -1,0 +1,176 @@
+"""`kforecast measure`: one kernel in full, several as one ranked table."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ..store.errors import InputError, KforecastError
+from .exits import EPILOG
+from .output import Progress, json_option, print_json
+
+if TYPE_CHECKING:
+    from ..tools.results import MeasureResult
+
+_HEADER_OPTIONS = "For a file without a kernel header (see docs/kernel-header.md)"
+
+
+@click.command("measure", epilog=EPILOG, short_help="Measure kernels.")
+@click.argument("files", nargs=-1, required=True, metavar="FILES...")
+@click.option("--baseline", "-b", metavar="KERNEL", help="seed (default), tuned, library, none, a file or a kernel id.")
+@click.option("--task", metavar="NAME", help="The task, where the header names none; `kforecast tasks` lists them.")
+@click.option("--device", "-d", metavar="NAME", help="Where to measure, e.g. cpu. Default: the language decides.")
+@click.option(
+    "--effort",
+    "-e",
+    type=click.Choice(["quick", "normal", "claim"]),
+    help="How sure to get; claim repeats in fresh processes. Default: normal.",
+)
+@click.option("--set", "settings", metavar="NAME=VALUE", multiple=True, help="Set a tunable of the header. Repeatable.")
+@click.option(
+    "--option", "options", metavar="FLAG", multiple=True, help="A compiler option, e.g. -ffast-math. Repeatable."
+)
+@click.option("--entry", metavar="NAME", help=f"{_HEADER_OPTIONS}: the function to call.")
+@click.option("--args", "arguments", metavar="LIST", help="Likewise: its arguments in order, e.g. 'x, y, R, C'.")
+@click.option("--grid", metavar="LIST", help="Likewise, CUDA: blocks in x, y, z, e.g. 'cdiv(N, 256)'.")
+@click.option("--block", metavar="LIST", help="Likewise, CUDA: threads in x, y, z.")
+@click.option("--smem", metavar="BYTES", help="Likewise, CUDA: dynamic shared memory.")
+@click.option("--override", is_flag=True, help="Let the four options above win over the file's header.")
+@click.option(
+    "--timeout",
+    "timeout_s",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="SECONDS",
+    help="Deadline of one call.",
+)
+@click.option("--no-broker", is_flag=True, help="Measure in this process instead of through the broker.")
+@json_option
+def measure_command(
+    *,
+    files: tuple[str, ...],
+    baseline: str | None,
+    task: str | None,
+    device: str | None,
+    effort: Any,
+    settings: tuple[str, ...],
+    options: tuple[str, ...],
+    entry: str | None,
+    arguments: str | None,
+    grid: str | None,
+    block: str | None,
+    smem: str | None,
+    override: bool,
+    timeout_s: float | None,
+    no_broker: bool,
+    as_json: bool,
+) -> int:
+    """Measure kernels: is each right, how fast is it, and how much faster than the baseline?
+
+    S is the baseline's time over the kernel's: above 1 is faster. Several files make one ranked table, in which kernels
+    that cannot be told apart share a rank.
+
+    \b
+      kforecast measure softmax.c
+      kforecast measure softmax.c --baseline tuned --effort claim
+      kforecast measure ideas/*.c --json
+    """
+    from ..tools.config import load_config
+    from ..tools.measure import measure, measure_many
+
+    config = load_config()
+    common: dict[str, Any] = {
+        "baseline": baseline,
+        "task": task,
+        "device": device or config.device,
+        "effort": effort or config.effort,
+        "geometry": _geometry(entry, arguments, grid, block, smem),
+        "settings": _settings(settings),
+        "override": override,
+        "options": options,
+        "timeout_s": timeout_s,
+        "use_broker": not no_broker,
+    }
+    with Progress() as progress:
+        if len(files) == 1:
+            result = measure(files[0], **common, on_progress=progress)
+            results: list[MeasureResult | KforecastError] = [result]
+        else:
+            results = measure_many(files, **common, on_progress=progress)
+    _print(results, files, as_json)
+    return _exit_code(results)
+
+
+def _print(results: list[MeasureResult | KforecastError], files: tuple[str, ...], as_json: bool) -> None:
+    from ..tools.results import rank
+    from .measure_page import measurement_page, ranking_page
+
+    if len(results) == 1 and not isinstance(results[0], KforecastError):
+        only = results[0]
+        if as_json:
+            print_json(only.model_dump(mode="json"))
+        else:
+            click.echo(measurement_page(only))
+    elif as_json:
+        ranked = rank(results)
+        print_json({"results": [{"rank": row.rank, "file": files[row.index], **_plain(row.result)} for row in ranked]})
+    else:
+        click.echo(ranking_page(results, files))
+
+
+def _plain(result: MeasureResult | KforecastError) -> dict[str, Any]:
+    return result.as_dict() if isinstance(result, KforecastError) else result.model_dump(mode="json")
+
+
+def _exit_code(results: list[MeasureResult | KforecastError]) -> int:
+    """An error's own code first, since it hides a verdict; then 4 for unfinished work; then 1 for a bad verdict."""
+    for result in results:
+        if isinstance(result, KforecastError):
+            return result.exit_code
+    finished = [result for result in results if not isinstance(result, KforecastError)]
+    if any(result.state != "completed" for result in finished):
+        return 4
+    return 0 if all(result.ok for result in finished) else 1
+
+
+def _settings(pairs: tuple[str, ...]) -> dict[str, int] | None:
+    settings: dict[str, int] = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        try:
+            settings[name.strip()] = int(value, 0)
+        except ValueError:
+            equals = ""
+        if not equals or not name.strip():
+            step = "Write NAME=VALUE with a whole number, e.g. --set BLOCK=256."
+            raise InputError("a tunable's setting is not NAME=VALUE", value=pair, next_step=step)
+    return settings or None
+
+
+def _geometry(
+    entry: str | None, arguments: str | None, grid: str | None, block: str | None, smem: str | None
+) -> Any | None:
+    if entry is None and arguments is None and grid is None and block is None and smem is None:
+        return None
+    from ..bench.header.load import Geometry
+
+    return Geometry(
+        entry=entry,
+        args=split_list(arguments),
+        grid=split_list(grid),
+        block=split_list(block),
+        smem=smem,
+    )
+
+
+def split_list(text: str | None) -> tuple[str, ...] | None:
+    """The parts between top-level commas: `cdiv(N, 256), M` is two. None for None."""
+    if text is None:
+        return None
+    parts, depth, start = [], 0, 0
+    for index, character in enumerate(text):
+        depth += (character == "(") - (character == ")")
+        if character == "," and depth == 0:
+            parts.append(text[start:index])
+            start = index + 1
+    return tuple(part.strip() for part in [*parts, text[start:]])
