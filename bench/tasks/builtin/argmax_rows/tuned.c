@@ -5,12 +5,13 @@ options = ["-fopenmp"]
 entry = "argmax_rows"
 args = ["x", "idx", "R", "C"]
 [tune]
+THREADS = [1, 2, 4]
 CHUNK = [512, 128, 2048]
 */
 #include <stddef.h>
 
 void argmax_rows(const float* restrict x, int* restrict idx, int R, int C) {
-#pragma omp parallel for schedule(static) if ((size_t)R * C > 32768)
+#pragma omp parallel for num_threads(THREADS) schedule(static) if ((size_t)R * C > 32768)
     for (int r = 0; r < R; r++) {
         const float* row = x + (size_t)r * C;
         /* Vector maxima of chunks; only a chunk that raises the maximum is searched, from its start: lowest index wins. */

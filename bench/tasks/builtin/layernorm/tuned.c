@@ -5,6 +5,7 @@ options = ["-fopenmp"]
 entry = "layernorm"
 args = ["x", "gamma", "beta", "y", "R", "C"]
 [tune]
+THREADS = [1, 2, 4]
 CHUNK = [1024, 256, 4096]
 */
 #include <math.h>
@@ -12,7 +13,7 @@ CHUNK = [1024, 256, 4096]
 
 void layernorm(const float* restrict x, const float* restrict gamma, const float* restrict beta, float* restrict y,
                int R, int C) {
-#pragma omp parallel for schedule(static) if ((size_t)R * C > 16384)
+#pragma omp parallel for num_threads(THREADS) schedule(static) if ((size_t)R * C > 16384)
     for (int r = 0; r < R; r++) {
         const float* row = x + (size_t)r * C;
         float* out = y + (size_t)r * C;

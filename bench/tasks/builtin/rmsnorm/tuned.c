@@ -5,13 +5,14 @@ options = ["-fopenmp"]
 entry = "rmsnorm"
 args = ["x", "w", "y", "R", "C"]
 [tune]
+THREADS = [1, 2, 4]
 CHUNK = [1024, 256, 4096]
 */
 #include <math.h>
 #include <stddef.h>
 
 void rmsnorm(const float* restrict x, const float* restrict w, float* restrict y, int R, int C) {
-#pragma omp parallel for schedule(static) if ((size_t)R * C > 16384)
+#pragma omp parallel for num_threads(THREADS) schedule(static) if ((size_t)R * C > 16384)
     for (int r = 0; r < R; r++) {
         const float* row = x + (size_t)r * C;
         float* out = y + (size_t)r * C;

@@ -5,6 +5,7 @@ options = ["-fopenmp"]
 entry = "sum_all"
 args = ["x", "y", "N"]
 [tune]
+THREADS = [1, 2, 4]
 CHUNK = [1024, 256, 4096]
 */
 #include <stddef.h>
@@ -15,7 +16,7 @@ CHUNK = [1024, 256, 4096]
 void sum_all(const float* restrict x, float* restrict y, int N) {
     double sums[PARTS];
     size_t length = ((size_t)N + PARTS - 1) / PARTS;
-#pragma omp parallel for schedule(static) if (N > 65536)
+#pragma omp parallel for num_threads(THREADS) schedule(static) if (N > 65536)
     for (int p = 0; p < PARTS; p++) {
         size_t from = p * length, to = from + length;
         if (from > (size_t)N) from = (size_t)N;

@@ -5,6 +5,7 @@ options = ["-fopenmp"]
 entry = "transpose"
 args = ["x", "y", "R", "C"]
 [tune]
+THREADS = [1, 2, 4]
 TILE = [32, 16, 64, 128]
 */
 #include <stddef.h>
@@ -59,7 +60,7 @@ static void transpose_tile(const float* x, size_t from, float* y, size_t to, int
 void transpose(const float* restrict x, float* restrict y, int R, int C) {
     /* Tiles run along y's rows: whole output lines are written before the next ones are opened. */
     int row_tiles = (R + TILE - 1) / TILE, col_tiles = (C + TILE - 1) / TILE;
-#pragma omp parallel for collapse(2) schedule(static) if ((size_t)R * C > 65536)
+#pragma omp parallel for num_threads(THREADS) collapse(2) schedule(static) if ((size_t)R * C > 65536)
     for (int j = 0; j < col_tiles; j++) {
         for (int i = 0; i < row_tiles; i++) {
             int r = i * TILE, c = j * TILE;

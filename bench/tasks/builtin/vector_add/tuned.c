@@ -5,6 +5,7 @@ options = ["-fopenmp"]
 entry = "vector_add"
 args = ["a", "b", "c", "N"]
 [tune]
+THREADS = [1, 2, 4]
 STREAM = [1, 0]
 */
 #ifdef __AVX2__
@@ -19,7 +20,7 @@ void vector_add(const float* restrict a, const float* restrict b, float* restric
     /* Streaming stores skip the read of c's cache lines: 12 bytes moved an element, not 16. c is 256-byte aligned. */
     if (N >= LARGE && (unsigned long long)c % 32 == 0) {
         int whole = N / 32;
-#pragma omp parallel for
+#pragma omp parallel for num_threads(THREADS)
         for (int i = 0; i < whole; i++) {
             for (int j = 0; j < 32; j += 8) {
                 int at = 32 * i + j;
@@ -33,7 +34,7 @@ void vector_add(const float* restrict a, const float* restrict b, float* restric
         return;
     }
 #endif
-#pragma omp parallel for simd if (N >= LARGE)
+#pragma omp parallel for simd num_threads(THREADS) if (N >= LARGE)
     for (int i = 0; i < N; i++) {
         c[i] = a[i] + b[i];
     }

@@ -1,0 +1,68 @@
+/* kforecast 1
+task = "cross_entropy"
+options = ["-fopenmp"]
+[[launch]]
+entry = "cross_entropy"
+args = ["logits", "labels", "loss", "R", "C"]
+[tune]
+THREADS = [1, 2, 4]
+CHUNK = [1024, 256, 4096]
+*/
+#include <math.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+/* exp to 1 ulp, without a branch so that loops over it vectorise: x = n ln 2 + f, |f| <= ln 2 / 2, a Taylor
+   polynomial in f, n added to the exponent. Below -87.3 it is 0, above 88 infinity; a NaN stays a NaN. */
+static inline float fast_exp(float x) {
+    float t = x < -87.3f ? -87.3f : x;
+    t = t > 88.0f ? 88.0f : t;
+    float rounded = t * 1.44269504f + 12582912.0f; /* 1.5 * 2^23 leaves round(t / ln 2) in the low bits */
+    float n = rounded - 12582912.0f;
+    float f = t - n * 0.693359375f - n * -2.12194440e-4f;
+    float p = 1.0f / 5040.0f;
+    p = p * f + 1.0f / 720.0f;
+    p = p * f + 1.0f / 120.0f;
+    p = p * f + 1.0f / 24.0f;
+    p = p * f + 1.0f / 6.0f;
+    p = p * f + 0.5f;
+    p = p * f * f + f + 1.0f;
+    uint32_t bits;
+    memcpy(&bits, &rounded, sizeof bits);
+    bits = (bits + 127) << 23;
+    float power;
+    memcpy(&power, &bits, sizeof power);
+    float e = p * power;
+    e = x < -87.3f ? 0.0f : e;
+    return x > 88.0f ? INFINITY : e;
+}
+
+void cross_entropy(const float* restrict logits, const int* restrict labels, float* restrict loss, int R, int C) {
+#pragma omp parallel for num_threads(THREADS) schedule(static) if ((size_t)R * C > 16384)
+    for (int r = 0; r < R; r++) {
+        const float* row = logits + (size_t)r * C;
+        /* One pass over memory: a chunk's maximum, then its exponentials out of L1; a new maximum rescales the sum. */
+        float top = row[0];
+        double sum = 0.0;
+        for (int start = 0; start < C; start += CHUNK) {
+            int end = C - start < CHUNK ? C : start + CHUNK;
+            float peak = top;
+#pragma omp simd reduction(max : peak)
+            for (int c = start; c < end; c++) {
+                peak = row[c] > peak ? row[c] : peak;
+            }
+            if (peak > top) {
+                sum *= exp((double)top - peak);
+                top = peak;
+            }
+            float part = 0.0f, shift = top == -INFINITY ? 0.0f : top;
+#pragma omp simd reduction(+ : part)
+            for (int c = start; c < end; c++) {
+                part += fast_exp(row[c] - shift);
+            }
+            sum += part;
+        }
+        loss[r] = (float)(log(sum) + ((double)top - row[labels[r]]));
+    }
+}
