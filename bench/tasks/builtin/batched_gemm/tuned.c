@@ -6,7 +6,7 @@ entry = "batched_gemm"
 args = ["A", "B", "C", "G", "M", "N", "K"]
 [tune]
 THREADS = [1, 2, 4]
-MR = [4, 6, 8]
+MR = [6, 4, 8]
 ROWS = [64, 32, 128]
 */
 #include <stddef.h>
