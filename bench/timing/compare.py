@@ -25,28 +25,28 @@ def compare(found: Interval, tie_log2: float) -> Comparison:
 
 
 def compare_claim(found: Interval, of_groups: Sequence[Interval], plan: SamplingPlan) -> Comparison:
-    """As `compare`, but `faster` only where the interval and those of all groups, enough of them, lie above log2(1 +
+    """As `compare`, but `faster` only where the interval and those of all the plan's groups lie above log2(1 +
     δ).
 
-    As all groups must agree, this needs no share of the error: it errs less often than the first group alone.
+    As all groups must agree, this needs no share of the error: it errs less often than any one of them.
     """
     comparison = compare(found, plan.tie_log2)
     if comparison != "faster":
         return comparison
-    enough = len(of_groups) >= plan.groups_needed
+    enough = len(of_groups) == plan.groups
     above = all(each.low > plan.tie_log2 for each in (found, *of_groups))
     return "faster" if enough and above else "unclear"
 
 
 def group_intervals(blocks_log2: Sequence[float], groups: Sequence[int], plan: SamplingPlan) -> list[Interval]:
-    """The interval of every complete group, each at the plan's whole error, in the groups' order.
+    """The interval of every group with at least one run's blocks, each at the plan's whole error.
 
-    blocks_log2, groups: log2 S of each block and the group it is of. A group that is not complete yet is left out.
+    blocks_log2, groups: log2 S of each block and the group it is of. A group in its first run is left out.
     """
     by_group: dict[int, list[float]] = {}
     for ratio, group in zip(blocks_log2, groups, strict=True):
         by_group.setdefault(group, []).append(ratio)
-    complete = [members for members in by_group.values() if len(members) >= plan.blocks_per_group]
+    complete = [members for members in by_group.values() if len(members) >= plan.blocks_per_run]
     return [interval(members, plan.alpha) for members in complete]
 
 

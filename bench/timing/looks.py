@@ -133,7 +133,7 @@ def _stop(
     level = level_at(len(blocks_log2), plan, last=last)
     if not blocks_log2:
         return Stop(reason, "unclear", None, level)
-    if plan.groups_needed == 1:
+    if plan.groups == 1:
         found = interval(blocks_log2, level)
         return Stop(reason, compare(found, plan.tie_log2), found, level)
     of_groups = group_intervals(blocks_log2, groups, plan)

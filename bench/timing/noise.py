@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from statistics import NormalDist, fmean, median
 
 from .samples import SIDE_OF_LETTER, BlockSamples, visits
@@ -55,7 +56,7 @@ def autocorrelation(values: Sequence[float]) -> float | None:
     ranks = [(sum(other < value for other in values) + sum(other <= value for other in values)) / 2 for value in values]
     centered = [rank - fmean(ranks) for rank in ranks]
     power = sum(rank**2 for rank in centered)
-    return sum(a * b for a, b in zip(centered, centered[1:], strict=False)) / power if power else None
+    return sum(a * b for a, b in pairwise(centered)) / power if power else None
 
 
 def correlated(noise: Noise, blocks: int) -> bool:
@@ -106,4 +107,4 @@ def _shift(samples: BlockSamples, index: int) -> float | None:
 
 
 def _percent(log2_ratio: float) -> float:
-    return 100 * (2.0**log2_ratio - 1)
+    return 100 * math.expm1(log2_ratio * math.log(2))

@@ -26,11 +26,11 @@ class SamplingPlan:
 
     looks: numbers of complete blocks at which the data may be looked at; the last one is the most blocks taken.
     repetitions: odd number of calls a visit; a side is visited twice a block and case. tie_margin: δ of the tie band,
-    as a fraction: 0.01 is ±1%. target_half_width: of the interval, as a fraction. blocks_per_group: blocks after which
-    a new group begins; on cuda in a fresh process for each side (on cpu every block is). groups_needed: independent
-    groups without which nothing is called faster; 1 where one group will do. alpha: two-sided error over all looks
-    together. time_cap_s: seconds of sampling after which the measurement ends as it is. censor_ratio: a candidate this
-    many times slower may stop after `censor_blocks` blocks, as censored.
+    as a fraction: 0.01 is ±1%. target_half_width: of the interval, as a fraction. blocks_per_run: complete blocks that
+    one process of each side takes on cuda before a fresh one follows (on cpu every block is fresh). groups: independent
+    groups; the runs go to them in turn, and where there are several, all must agree before anything is called faster.
+    alpha: two-sided error over all looks together. time_cap_s: seconds of sampling after which the measurement ends as
+    it is. censor_ratio: a candidate this many times slower may stop after `censor_blocks` blocks, as censored.
     """
 
     effort: Effort
@@ -39,8 +39,8 @@ class SamplingPlan:
     tie_margin: float
     target_half_width: float
     time_cap_s: float
-    blocks_per_group: int
-    groups_needed: int
+    blocks_per_run: int
+    groups: int
     alpha: float = 0.05
     censor_ratio: float = 2.0
     censor_blocks: int = 5
@@ -59,9 +59,13 @@ class SamplingPlan:
         """Target half-width of the interval in log2 S."""
         return math.log2(1 + self.target_half_width)
 
+    def run_of(self, complete_blocks: int) -> int:
+        """The run that the next block is of, given how many complete blocks there are."""
+        return complete_blocks // self.blocks_per_run
+
     def group_of(self, complete_blocks: int) -> int:
-        """The group of the next block, given how many complete ones there are: groups hold complete blocks only."""
-        return complete_blocks // self.blocks_per_group
+        """The group that the next block is of, given how many complete blocks there are."""
+        return self.run_of(complete_blocks) % self.groups
 
 
 @dataclass(frozen=True)
@@ -70,8 +74,8 @@ class _Effort:
     tie_margin: float
     target_half_width: float
     time_cap_s: float
-    blocks_per_group: int
-    groups_needed: int
+    blocks_per_run: int
+    groups: int
     aim_s: float
     """Seconds of sampling that the repetitions aim at until the first look."""
 
@@ -79,7 +83,7 @@ class _Effort:
 _EFFORTS: dict[Effort, _Effort] = {
     "quick": _Effort((8,), 0.01, 0.01, 10.0, 8, 1, 0.08),
     "normal": _Effort((8, 16, 32), 0.01, 0.005, 60.0, 32, 1, 0.4),
-    "claim": _Effort((32, 64), 0.005, 0.005, 300.0, 8, 3, 4.0),
+    "claim": _Effort((32, 64), 0.005, 0.005, 300.0, 8, 4, 4.0),
 }
 
 
@@ -108,8 +112,8 @@ def plan_for(effort: Effort, *, sample_s: float, cases: int, time_cap_s: float |
         tie_margin=chosen.tie_margin,
         target_half_width=chosen.target_half_width,
         time_cap_s=chosen.time_cap_s if time_cap_s is None else time_cap_s,
-        blocks_per_group=chosen.blocks_per_group,
-        groups_needed=chosen.groups_needed,
+        blocks_per_run=chosen.blocks_per_run,
+        groups=chosen.groups,
     )
 
 

@@ -116,7 +116,7 @@ def summarise(
         noise=noise,
         discarded_share=discarded,
         host_limited=host_limited,
-        notes=tuple(_notes(plan, stop, noise, discarded, host_limited, len(ratios))),
+        notes=tuple(_notes(plan, stop, noise, discarded=discarded, host_limited=host_limited, blocks=len(ratios))),
     )
 
 
@@ -145,7 +145,7 @@ def _geometric(times: Sequence[Interval | None]) -> float | None:
 
 
 def _notes(
-    plan: SamplingPlan, stop: Stop | None, noise: Noise, discarded: float, host_limited: bool, blocks: int
+    plan: SamplingPlan, stop: Stop | None, noise: Noise, *, discarded: float, host_limited: bool, blocks: int
 ) -> Iterator[str]:
     if stop is not None and stop.reason == "time cap":
         yield f"the time cap of {plan.time_cap_s:g} s ended it after {blocks} of up to {plan.most_blocks} blocks"
@@ -159,4 +159,5 @@ def _notes(
     if noisy is not None:
         yield noisy
     if correlated(noise, blocks):
-        yield f"neighbouring blocks are alike (autocorrelation {noise.autocorrelation:.2f}): the interval may be too narrow"
+        alike = f"autocorrelation {noise.autocorrelation:.2f}"
+        yield f"neighbouring blocks are alike ({alike}): the interval may be too narrow"
