@@ -14,8 +14,8 @@ EDGES: tuple[float, ...] = (0.25, 0.5, 1 / math.sqrt(2), 1.0, math.sqrt(2), 2.0,
 """Upper edges of bins 1 to 7, as S; bin 8 has none."""
 
 LOG2_EDGES: tuple[float, ...] = tuple(math.log2(edge) for edge in EDGES)
-"""The same edges as log2 S. Computed, not written: log2 of the double nearest √2 is one ulp above 0.5, and S = √2 must fall
-into the same bin whichever way it is asked."""
+"""The same edges as log2 S. Computed, not written: log2 of the double nearest √2 is one ulp above 0.5, and S = √2 must
+fall into the same bin whichever way it is asked."""
 
 _NAMES = (
     "severe_slowdown",

@@ -46,7 +46,7 @@ class StoreError(KforecastError):
 
 
 class DeviceError(KforecastError):
-    """The machinery of a device failed: no compiler, no GPU, a broker that cannot start. Never a verdict on a kernel."""
+    """The machinery of a device failed: no compiler, no GPU, no broker to be started. Never a verdict on a kernel."""
 
     exit_code = 4
 

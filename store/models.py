@@ -29,7 +29,7 @@ class Noun(BaseModel):
 
 
 class Tensor(Noun):
-    """One argument tensor of a task: contiguous, row-major, 256-byte aligned. `shape` holds expressions over the sizes."""
+    """One argument tensor of a task: contiguous, row-major, 256-byte aligned. `shape`: expressions over the sizes."""
 
     name: str
     role: Role
@@ -106,7 +106,7 @@ class Task(Noun):
 
 
 class Launch(Noun):
-    """One launch of a kernel: expressions over sizes, tunables and device constants. On `cpu` only entry and args count."""
+    """One launch of a kernel: expressions over sizes, tunables, device constants. On `cpu` entry and args count."""
 
     entry: str
     args: tuple[str, ...]
@@ -116,7 +116,7 @@ class Launch(Noun):
 
 
 class Kernel(Noun):
-    """One source text with everything that decides what it compiles to and how it is launched. Make it with `Kernel.make`."""
+    """One source text with everything that decides what it compiles to and how it is launched. Use `Kernel.make`."""
 
     id: str
     source_id: str
@@ -308,6 +308,8 @@ class Request(Noun):
     error: dict[str, Any] | None = None
     """A KforecastError as data, where the state is `failed`."""
     progress: str = ""
+    request_key: str | None = None
+    """The client's own key: asking twice with the same key is asking once."""
     created_at: str
     started_at: str | None = None
     finished_at: str | None = None

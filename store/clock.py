@@ -1,0 +1,10 @@
+"""The store's one clock: UTC as text that sorts as it ticks."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+
+def utc_now() -> str:
+    """Now in UTC with microseconds, e.g. `2026-11-30T19:05:00.000042Z`. Of fixed width, so text order is time order."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
