@@ -29,8 +29,8 @@ def doctor_command(as_json: bool) -> int:
         click.echo(bold(group))
         for check in checks:
             mark, colour = _MARKS[check.state]
-            label = f"{click.style(mark, fg=colour)}  {check.name.ljust(16)}"
-            click.echo(f"  {label}  {check.value}")
+            line = paragraph(check.value, label=f"{mark}  {check.name.ljust(16)}  ")
+            click.echo(line.replace(mark, click.style(mark, fg=colour), 1))
             if check.next and check.state != "ok":
                 click.echo(dim(paragraph(check.next, indent=24)))
         click.echo()

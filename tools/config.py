@@ -109,7 +109,9 @@ def _read(path: Path) -> dict[str, Any] | None:
     except FileNotFoundError:
         if os.environ.get(CONFIG_VARIABLE):
             step = f"Write the file, or unset {CONFIG_VARIABLE}."
-            raise InputError(f"{CONFIG_VARIABLE} names a file that does not exist", value=path, next_step=step) from None
+            raise InputError(
+                f"{CONFIG_VARIABLE} names a file that does not exist", value=path, next_step=step
+            ) from None
         return None
     except (OSError, UnicodeDecodeError) as error:
         step = f"Make it a readable UTF-8 text file, or name another one in {CONFIG_VARIABLE}."

@@ -14,8 +14,8 @@ from pydantic import BaseModel, ConfigDict
 from .. import __version__
 from ..bench.devices.cpu import machine
 from ..bench.languages.c import find_compiler
-from ..store.errors import KforecastError
 from ..store.database import Store
+from ..store.errors import KforecastError
 from ..store.faults import StoreMissing
 from ..store.paths import store_path
 from . import probes

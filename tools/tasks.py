@@ -1,0 +1,165 @@
+"""Tasks for people and agents: the list, one in full, a shipped kernel to start from, a check of one's own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal, get_args
+
+from pydantic import BaseModel, ConfigDict
+
+from ..bench.tasks.builtin import builtin_kernel, builtin_names, builtin_task
+from ..bench.tasks.floor import compulsory_bytes, operations
+from ..bench.tasks.load import load_task
+from ..store.errors import InputError
+from ..store.models import Case, Precision, Task, Tensor
+
+KernelLanguage = Literal["c", "cuda"]
+KernelRole = Literal["seed", "tuned", "library"]
+LANGUAGES: tuple[KernelLanguage, ...] = get_args(KernelLanguage)
+ROLES: tuple[KernelRole, ...] = get_args(KernelRole)
+_SUFFIX = {"c": ".c", "cuda": ".cu"}
+
+
+class TaskLine(BaseModel):
+    """A task in short: what goes in and out, as `x[R,C] f32 -> y[R,C] f32`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    title: str
+    signature: str
+    kernels: tuple[str, ...]
+
+
+class ShippedKernel(BaseModel):
+    """A kernel that comes with a task. `seed` is plain and right, `tuned` is fast, `library` calls one."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    language: KernelLanguage
+    role: KernelRole
+    path: str
+
+
+class CaseLine(BaseModel):
+    """One case: its compulsory traffic in bytes and its necessary operations (None: the task does not say)."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    bytes: int
+    operations: int | None
+
+
+class TaskDetail(BaseModel):
+    """A task in full."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    id: str
+    name: str
+    title: str
+    signature: str
+    tensors: tuple[Tensor, ...]
+    sizes: tuple[str, ...]
+    precision: Precision | None
+    reference: str
+    flops: str | None
+    bytes: str | None
+    data_dependent: bool
+    checked: tuple[CaseLine, ...]
+    timed: dict[str, tuple[CaseLine, ...]]
+    kernels: tuple[ShippedKernel, ...]
+
+
+def list_tasks() -> list[TaskLine]:
+    """The built-in tasks by name."""
+    return [_line(builtin_task(name)) for name in builtin_names()]
+
+
+def show_task(name_or_path: str) -> TaskDetail:
+    """One task: a built-in name, a `.toml` file or a folder with a `task.toml`. Raises InputError."""
+    task = load_task(name_or_path)
+    return TaskDetail(
+        id=task.id,
+        name=task.name,
+        title=task.title,
+        signature=signature(task),
+        tensors=task.tensors,
+        sizes=task.size_names,
+        precision=task.precision,
+        reference=task.reference,
+        flops=task.flops,
+        bytes=task.bytes,
+        data_dependent=task.data_dependent,
+        checked=_cases(task, task.checked),
+        timed={kind: _cases(task, cases) for kind, cases in task.timed.items()},
+        kernels=_kernels(name_or_path),
+    )
+
+
+def copy_kernel(name: str, target: Path, *, language: KernelLanguage = "c", role: KernelRole = "seed") -> Path:
+    """Copy a kernel that comes with a task into a folder, or to a file name, and return the new file.
+
+    Raises InputError for a task or kernel there is not, and where a file of that name exists already: nothing is
+    overwritten.
+    """
+    source = builtin_kernel(name, language, role)
+    if source is None:
+        there = ", ".join(f"{kernel.role} ({kernel.language})" for kernel in _kernels(name))
+        step = f"It comes with: {there}." if there else "It comes with no kernels."
+        raise InputError(f"the task {name} has no {role} kernel in {language}", value=role, next_step=step)
+    if target.is_dir() or not target.suffix:
+        target = target / f"{name}{_SUFFIX[language]}"
+    if target.suffix != _SUFFIX[language]:
+        step = f"Give a folder, or a name that ends with {_SUFFIX[language]}."
+        raise InputError(f"the file name does not say {language}", value=target, next_step=step)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with target.open("x", encoding="utf-8") as file:
+            file.write(source.read_text(encoding="utf-8"))
+    except FileExistsError:
+        step = "Name another file; nothing is overwritten."
+        raise InputError("the file exists already", value=target, next_step=step) from None
+    except OSError as error:
+        step = "Name a place you can write to."
+        raise InputError(f"the file cannot be written ({error.strerror})", value=target, next_step=step) from error
+    return target
+
+
+def signature(task: Task) -> str:
+    """What goes in and what comes out: `x[R, C] f32 -> y[R, C] f32`; a tensor that is both stands on both sides."""
+    inputs = ", ".join(_tensor(tensor) for tensor in task.tensors if tensor.role != "out")
+    outputs = ", ".join(_tensor(tensor) for tensor in task.tensors if tensor.role != "in")
+    return f"{inputs} -> {outputs}"
+
+
+def _tensor(tensor: Tensor) -> str:
+    return f"{tensor.name}[{', '.join(tensor.shape)}] {tensor.dtype}"
+
+
+def _line(task: Task) -> TaskLine:
+    shipped = tuple(f"{kernel.role}.{kernel.language}" for kernel in _kernels(task.name))
+    return TaskLine(name=task.name, title=task.title, signature=signature(task), kernels=shipped)
+
+
+def _cases(task: Task, cases: tuple[Case, ...]) -> tuple[CaseLine, ...]:
+    return tuple(
+        CaseLine(
+            name=case.name,
+            bytes=compulsory_bytes(task, case),
+            operations=None if task.flops is None else operations(task, case),
+        )
+        for case in cases
+    )
+
+
+def _kernels(name: str) -> tuple[ShippedKernel, ...]:
+    if name not in builtin_names():
+        return ()
+    found = ((language, role, builtin_kernel(name, language, role)) for language in LANGUAGES for role in ROLES)
+    return tuple(
+        ShippedKernel(language=language, role=role, path=str(path))
+        for language, role, path in found
+        if path is not None
+    )
