@@ -16,7 +16,7 @@ from ..store.errors import InputError
 from ..store.identity import new_id
 from ..store.models import Case, CaseResult, Effort, Facts, Kernel, Measurement, Mismatch, Task, Verdict
 from .faults import Cancelled, KernelFault
-from .header.options import labels_of
+from .header.options import labels
 from .header.signature import signatures
 from .lane import Lane, Program, Progress, Session
 from .timing.intervals import Interval
@@ -76,7 +76,7 @@ def measure(
     Raises Cancelled when `cancelled()` turns true, InputError where the baseline itself is no good, DeviceError where the
     machinery fails. What the candidate does wrong is a verdict, never an exception.
     """
-    found = _Found(labels=labels_of(job.candidate.language, job.candidate.options))
+    found = _Found(labels=labels(job.candidate.options, job.candidate.language))
     checked_before = set() if checked_before is None else checked_before
     try:
         progress("compiling")

@@ -1,0 +1,133 @@
+"""Working off requests: the same code inside a broker and, with `--no-broker`, inside the process that asks."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from ...store import kernels, requests, tasks
+from ...store.database import Store
+from ...store.errors import InputError, KforecastError, StoreError
+from ...store.models import Effort, Kernel, Request, Task
+from ..devices.catalogue import open_lane
+from ..faults import Cancelled
+from ..lane import Lane
+from ..measuring import Job, measure
+from .lock import device_lock
+
+_PROGRESS_EVERY_S = 0.5
+
+
+class MeasurePayload(BaseModel):
+    """What a `measure` request carries: ids of rows that are in the store already.
+
+    call_deadline_s: seconds one call of the kernel may take; time_cap_s: seconds of sampling, None for the effort's own.
+    detached: goes on when the client that asked vanishes.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    kernel_id: str
+    baseline_id: str | None
+    baseline_because: str = ""
+    effort: Effort = "normal"
+    call_deadline_s: float = 10.0
+    time_cap_s: float | None = None
+    detached: bool = False
+
+
+@dataclass
+class Service:
+    """Works off requests for one device on one store. Not thread-safe: one thread calls `run`.
+
+    on_progress: told (request id, text) at every step; cancelled: asked whether a request is still wanted.
+    """
+
+    store: Store
+    device: str
+    owner: str
+    on_progress: Callable[[str, str], None] = lambda request_id, text: None
+    cancelled: Callable[[str], bool] = lambda request_id: False
+
+    def __post_init__(self) -> None:
+        self._lane: Lane | None = None
+        self._checked: set[str] = set()
+        self._told_at = 0.0
+
+    def run(self, request: Request) -> None:
+        """Work off a claimed request: its row ends `completed` with a measurement, `failed` with an error, or `cancelled`.
+
+        Only a failure of the store itself is raised: without it nothing can be answered.
+        """
+        try:
+            measurement = measure(
+                self._job(request),
+                self._open(),
+                device_lock=lambda: self._lock(request),
+                progress=lambda text: self._progress(request, text),
+                cancelled=lambda: self.cancelled(request.id),
+                checked_before=self._checked,
+            )
+            requests.complete(self.store, request.id, self.owner, measurement)
+        except Cancelled:
+            requests.cancel(self.store, request.id)
+        except StoreError:
+            raise
+        except KforecastError as error:
+            requests.fail(self.store, request.id, error.as_dict(), owner=self.owner)
+
+    def _open(self) -> Lane:
+        if self._lane is None:
+            self._lane = open_lane(self.device)
+        return self._lane
+
+    def _lock(self, request: Request) -> AbstractContextManager[None]:
+        return device_lock(
+            self._open().device_id,
+            device=self.device,
+            purpose=f"measure {request.id} for {request.client}",
+            cancelled=lambda: self.cancelled(request.id),
+        )
+
+    def _progress(self, request: Request, text: str) -> None:
+        self.on_progress(request.id, text)
+        now = time.monotonic()
+        if now - self._told_at > _PROGRESS_EVERY_S:  # rows are for other processes' eyes: twice a second is enough
+            self._told_at = now
+            requests.set_progress(self.store, request.id, self.owner, text)
+
+    def _job(self, request: Request) -> Job:
+        try:
+            payload = MeasurePayload.model_validate(request.payload)
+        except ValidationError as error:
+            raise InputError(
+                "the request's payload is not one of this version",
+                value=f"{request.id}: {error.errors()[0]['msg']}",
+                next_step="Ask again with `kforecast measure`.",
+            ) from error
+        candidate, task = self._kernel(payload.kernel_id)
+        baseline = None if payload.baseline_id is None else self._kernel(payload.baseline_id)[0]
+        if baseline is not None and baseline.task_id != candidate.task_id:
+            raise InputError(
+                "the baseline computes another task than the candidate",
+                value=f"{baseline.id} and {candidate.id}",
+                next_step="Compare kernels of one task.",
+            )
+        return Job(
+            task, candidate, baseline, payload.effort, payload.call_deadline_s, payload.time_cap_s, request_id=request.id
+        )
+
+    def _kernel(self, kernel_id: str) -> tuple[Kernel, Task]:
+        kernel = kernels.get(self.store, kernel_id)
+        task = None if kernel is None else tasks.get(self.store, kernel.task_id)
+        if kernel is None or task is None:
+            raise InputError(
+                "the store has no such kernel",
+                value=kernel_id,
+                next_step="Give the file again; `kforecast status` lists recent ids.",
+            )
+        return kernel, task
