@@ -41,35 +41,45 @@ def compare_claim(found: Interval, of_groups: Sequence[Interval], plan: Sampling
 def group_intervals(blocks_log2: Sequence[float], groups: Sequence[int], plan: SamplingPlan) -> list[Interval]:
     """The interval of every group with at least one run's blocks, each at the plan's whole error.
 
-    blocks_log2, groups: log2 S of each block and the group it is of. A group in its first run is left out.
+    blocks_log2, groups: log2 S of each complete block and the group it is of. A group in its first run is left out.
     """
-    by_group: dict[int, list[float]] = {}
-    for ratio, group in zip(blocks_log2, groups, strict=True):
-        by_group.setdefault(group, []).append(ratio)
-    complete = [members for members in by_group.values() if len(members) >= plan.blocks_per_run]
-    return [interval(members, plan.alpha) for members in complete]
+    members = _by_group(blocks_log2, groups)
+    return [interval(ratios, plan.alpha) for ratios in members if len(ratios) >= plan.blocks_per_run]
 
 
-def combine_groups(blocks_log2: Sequence[float], of_groups: Sequence[Interval], level: float) -> Interval:
-    """Interval of log2 S over groups and blocks; centre: the median of the groups' centres.
+def combine_groups(blocks_log2: Sequence[float], groups: Sequence[int], plan: SamplingPlan, level: float) -> Interval:
+    """Interval of log2 S over groups, runs and blocks; centre: the median of the groups' pseudo-medians.
 
-    The hull of two intervals: that of all blocks as if there were no groups, and Student's t over the groups' centres,
-    which holds where processes differ more than blocks do (then the groups are all there is to count). Neither alone is
-    safe: a few groups may agree by luck, and blocks of one process share its luck. With fewer than two groups: the
-    blocks' alone.
+    The hull of two intervals: of all blocks as if they were one run, and Student's t over the pseudo-medians of the
+    complete runs, which holds where processes differ more than blocks do (then the runs are all there is to count).
+    Neither alone is safe: a few runs may agree by luck, and blocks of one process share its luck. With fewer than two
+    complete runs: the blocks' alone.
     """
     pooled = interval(blocks_log2, level)
-    if len(of_groups) < 2:
+    members, size = _by_group(blocks_log2, groups), plan.blocks_per_run
+    runs = [
+        interval(ratios[start : start + size], level).center
+        for ratios in members
+        for start in range(0, len(ratios) - size + 1, size)
+    ]
+    if len(runs) < 2:
         return pooled
-    centers = [each.center for each in of_groups]
-    reach = student_quantile(1 - level / 2, len(centers) - 1) * stdev(centers) / math.sqrt(len(centers))
+    center = median(interval(ratios, level).center for ratios in members if len(ratios) >= size)
+    reach = student_quantile(1 - level / 2, len(runs) - 1) * stdev(runs) / math.sqrt(len(runs))
     return Interval(
-        center=median(centers),
-        low=min(pooled.low, fmean(centers) - reach, median(centers)),
-        high=max(pooled.high, fmean(centers) + reach, median(centers)),
+        center=center,
+        low=min(pooled.low, fmean(runs) - reach, center),
+        high=max(pooled.high, fmean(runs) + reach, center),
         confidence=1 - level,
-        method=f"{pooled.method}, widened to Student's t over {len(centers)} groups",
+        method=f"{pooled.method}, widened to Student's t over {len(runs)} runs",
     )
+
+
+def _by_group(blocks_log2: Sequence[float], groups: Sequence[int]) -> list[list[float]]:
+    members: dict[int, list[float]] = {}
+    for ratio, group in zip(blocks_log2, groups, strict=True):
+        members.setdefault(group, []).append(ratio)
+    return list(members.values())
 
 
 def student_quantile(probability: float, freedom: int) -> float:

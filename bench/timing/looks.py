@@ -25,7 +25,7 @@ from .compare import combine_groups, compare, compare_claim, group_intervals
 from .intervals import Interval, attained_level, interval, range_interval
 from .plan import SamplingPlan
 
-StopReason = Literal["decided", "censored", "last look", "time cap"]
+StopReason = Literal["decided", "censored", "last look", "time cap", "blocks gave out"]
 Spending = Callable[[float, float], float]
 
 RELATIVE_WIDTH = 0.1
@@ -110,6 +110,11 @@ def after(
     return Continue(min(look for look in plan.looks if look > count))
 
 
+def finish(blocks_log2: Sequence[float], plan: SamplingPlan, groups: Sequence[int]) -> Stop:
+    """The end of a measurement that its lane ended before `after` did, for a reason that the ratios had no part in."""
+    return _stop("blocks gave out", blocks_log2, groups, plan, last=True)
+
+
 def clearly_slow(blocks_log2: Sequence[float], plan: SamplingPlan) -> bool:
     """Whether every one of at least `censor_blocks` blocks is slower than the censor ratio, and they agree about it.
 
@@ -136,6 +141,5 @@ def _stop(
     if plan.groups == 1:
         found = interval(blocks_log2, level)
         return Stop(reason, compare(found, plan.tie_log2), found, level)
-    of_groups = group_intervals(blocks_log2, groups, plan)
-    found = combine_groups(blocks_log2, of_groups, level)
-    return Stop(reason, compare_claim(found, of_groups, plan), found, level)
+    found = combine_groups(blocks_log2, groups, plan, level)
+    return Stop(reason, compare_claim(found, group_intervals(blocks_log2, groups, plan), plan), found, level)

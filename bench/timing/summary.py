@@ -10,7 +10,7 @@ from statistics import geometric_mean
 
 from ...store.models import Comparison
 from .intervals import Interval, interval, median_interval
-from .looks import Stop
+from .looks import Stop, finish
 from .noise import Noise, correlated, noise_of, too_noisy_for
 from .plan import SamplingPlan
 from .samples import BlockSamples, Column, Side, case_log2, discarded_share, side_ns, valid_blocks
@@ -77,12 +77,14 @@ def summarise(
 ) -> RatioResult:
     """Everything a measurement reports of its samples.
 
-    samples: all blocks; plan: the one they were taken by; stop: what `looks.after` said last, None where the candidate
-    was sampled alone or the lane ended for another reason (then there are times, but no ratio). clock_spread_ns: spread
-    of the null candidate's round trip on this clock, None where the clock is the device's own. Errors as
-    `samples.visits`.
+    samples: all blocks; plan: the one they were taken by; stop: what `looks.after` said last, None where it never said
+    stop: then what there is counts as it is, and where the candidate was sampled alone there is no ratio.
+    clock_spread_ns: spread of the null candidate's round trip on this clock, None where the clock is the device's own.
+    Errors as `samples.visits`.
     """
     ratios, groups = valid_blocks(samples)
+    if stop is None and any(block.order != "BB" for block in samples.blocks):
+        stop = finish(ratios, plan, groups)
     level = stop.level if stop is not None else plan.alpha
     noise = noise_of(samples, ratios)
     limit_us = HOST_LIMIT * (clock_spread_ns or 0.0) / 1000
@@ -149,6 +151,8 @@ def _notes(
 ) -> Iterator[str]:
     if stop is not None and stop.reason == "time cap":
         yield f"the time cap of {plan.time_cap_s:g} s ended it after {blocks} of up to {plan.most_blocks} blocks"
+    if stop is not None and stop.reason == "blocks gave out":
+        yield f"only {blocks} complete blocks were taken, of up to {plan.most_blocks}"
     if stop is not None and stop.censored:
         yield f"clearly slower: stopped after {blocks} blocks, the ratio is a rough reading"
     if discarded > MOST_DISCARDED:

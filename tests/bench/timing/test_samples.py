@@ -7,7 +7,6 @@ import math
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
 from kforecast.bench.timing.samples import (
     Block,
     BlockOrder,
@@ -27,9 +26,12 @@ SIDES: dict[str, Side] = {"A": "baseline", "B": "candidate"}
 TIMES = st.floats(10.0, 1e9)
 
 
+NOTHING: frozenset[tuple[int, int, int]] = frozenset()
+
+
 def block(
-    order: BlockOrder, *cases: list[list[float]], discard: set[tuple[int, int, int]] = frozenset(), group: int = 0
-):  # type: ignore[assignment, no-untyped-def]
+    order: BlockOrder, *cases: list[list[float]], discard: frozenset[tuple[int, int, int]] = NOTHING, group: int = 0
+) -> Block:
     """A block from cases[case][place][repetition] in ns; discard holds (case, place, repetition)."""
     samples = tuple(
         Sample(SIDES[order[place]], case, time, time / 2, place, (case, place, repetition) in discard)
@@ -64,15 +66,15 @@ def test_the_median_of_the_repetitions_counts() -> None:
 
 def test_a_discarded_sample_takes_its_partner_with_it() -> None:
     times = [[8.0, 80.0, 8.0], [4.0, 1.0, 4.0], [4.0] * 3, [8.0] * 3]
-    found = visits(block("ABBA", times, discard={(0, 0, 1)}), 0)
+    found = visits(block("ABBA", times, discard=frozenset({(0, 0, 1)})), 0)
     assert found == (8.0, 4.0, 4.0, 8.0)
-    only_last = block("ABBA", [[1.0, 8.0], [1.0, 4.0], [4.0, 4.0], [8.0, 8.0]], discard={(0, 0, 0)})
+    only_last = block("ABBA", [[1.0, 8.0], [1.0, 4.0], [4.0, 4.0], [8.0, 8.0]], discard=frozenset({(0, 0, 0)}))
     assert visits(only_last, 0) == (8.0, 4.0, 4.0, 8.0), "the partner's 1.0 must be gone although it was not marked"
 
 
 def test_a_block_without_a_whole_pair_says_nothing_of_the_case_nor_of_the_mean() -> None:
     good = [[8.0], [4.0], [4.0], [8.0]]
-    broken = block("ABBA", good, good, discard={(1, 3, 0)})
+    broken = block("ABBA", good, good, discard=frozenset({(1, 3, 0)}))
     assert case_log2(broken, 1) is None
     assert case_log2(broken, 0) == pytest.approx(1.0)
     assert block_log2(broken, 2) is None
