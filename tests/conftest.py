@@ -1,4 +1,4 @@
-"""What every test stands on: a store, a configuration, a cache and a runtime directory of its own, and no GPU by surprise."""
+"""What every test stands on: a store, a configuration, a cache and a runtime directory of its own."""
 
 from __future__ import annotations
 
@@ -19,8 +19,10 @@ def session_home() -> Iterator[Path]:
 
 
 @pytest.fixture(autouse=True)
-def private_places(monkeypatch: pytest.MonkeyPatch, session_home: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """No test reads or writes the user's store, configuration or sockets; compiled kernels are cached for the session."""
+def private_places(
+    monkeypatch: pytest.MonkeyPatch, session_home: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """No test touches the user's store, configuration or sockets; compiled kernels are kept for the session."""
     monkeypatch.setenv("KFORECAST_DB", str(tmp_path_factory.mktemp("store") / "kforecast.db"))
     monkeypatch.setenv("KFORECAST_RUNTIME_DIR", str(session_home / "run"))
     monkeypatch.setenv("KFORECAST_CACHE_DIR", str(session_home / "cache"))

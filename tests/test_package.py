@@ -22,7 +22,7 @@ LEFT_OUT = shutil.ignore_patterns("__pycache__", "*.pyc")
 
 def shipped_files() -> set[str]:
     """Every file of the tree that a user needs at run time, as a path inside the wheel."""
-    files = {path for path in ROOT.glob("*.py")} | {ROOT / "py.typed"}
+    files = set(ROOT.glob("*.py")) | {ROOT / "py.typed"}
     for room in ROOMS:
         files |= {path for path in (ROOT / room).rglob("*") if path.is_file() and "__pycache__" not in path.parts}
     return {f"kforecast/{path.relative_to(ROOT)}" for path in files}
@@ -78,15 +78,19 @@ def test_importing_the_package_loads_nothing_outside_the_standard_library() -> N
     assert loaded.isdisjoint({*HEAVY, "numpy", "pydantic", "click", "rich", "sqlite_utils"})
 
 
+def modules_after_command(*arguments: str) -> set[str]:
+    return modules_after(f"from kforecast.app.main import run\nrun({list(arguments)!r})")
+
+
 def test_version_is_printed_without_the_machinery() -> None:
-    code = "from kforecast.app.main import main\nsys.argv = ['kforecast', '--version']\ntry: main()\nexcept SystemExit: pass"
-    assert modules_after(code).isdisjoint({*HEAVY, "numpy", "pydantic", "rich", "sqlite_utils", "sqlite3"})
+    assert modules_after_command("--version").isdisjoint(
+        {*HEAVY, "numpy", "pydantic", "rich", "sqlite_utils", "sqlite3"}
+    )
 
 
 @pytest.mark.parametrize("command", ["measure", "facts", "tasks", "status", "doctor", "export", "import", "completion"])
 def test_help_of_a_command_loads_nothing_heavy(command: str) -> None:
-    code = f"from kforecast.app.main import main\nsys.argv = ['k', '{command}', '--help']\ntry: main()\nexcept SystemExit: pass"
-    assert modules_after(code).isdisjoint({*HEAVY, "numpy", "pydantic"})
+    assert modules_after_command(command, "--help").isdisjoint({*HEAVY, "numpy", "pydantic"})
 
 
 @pytest.mark.parametrize("name", kforecast.__all__)
@@ -100,5 +104,7 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
 
 
 def test_the_package_runs_as_a_module() -> None:
-    output = subprocess.run([sys.executable, "-m", "kforecast", "--version"], check=True, capture_output=True, text=True)
+    output = subprocess.run(
+        [sys.executable, "-m", "kforecast", "--version"], check=True, capture_output=True, text=True
+    )
     assert output.stdout == f"kforecast {kforecast.__version__}\n"

@@ -58,6 +58,6 @@ def _three_digits(value: float) -> str:
         return f"{value:.0f}"
     if abs(value) >= 10:
         return f"{value:.1f}"
-    if abs(value) >= 1:
+    if float(f"{abs(value):.3g}") >= 1:
         return f"{value:.2f}"
     return f"{value:.3g}"

@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kforecast.store.errors import InputError
+from kforecast.tools.tasks import copy_kernel, list_tasks, show_task
+
+
+def test_every_task_is_listed_with_its_signature_and_kernels() -> None:
+    lines = {line.name: line for line in list_tasks()}
+    assert len(lines) >= 16
+    assert lines["softmax_rows"].signature == "x[R, C] f32 -> y[R, C] f32"
+    assert all({"seed.c", "tuned.c", "seed.cuda"} <= set(line.kernels) for line in lines.values())
+
+
+def test_a_task_in_full_has_cases_with_traffic() -> None:
+    task = show_task("softmax_rows")
+    assert task.sizes == ("R", "C")
+    case = task.timed["cpu"][0]
+    sizes = dict(part.split("=") for part in case.name.split())
+    assert case.bytes == 2 * 4 * int(sizes["R"]) * int(sizes["C"])
+    assert any(kernel.role == "seed" and kernel.language == "c" for kernel in task.kernels)
+
+
+def test_an_unknown_task_names_the_nearest() -> None:
+    with pytest.raises(InputError, match="softmax_rows"):
+        show_task("softmax_row")
+
+
+def test_copying_makes_the_folder_and_names_the_file_after_the_task(tmp_path: Path) -> None:
+    path = copy_kernel("softmax_rows", tmp_path / "new")
+    assert path == tmp_path / "new" / "softmax_rows.c"
+    assert path.read_text().startswith("/* kforecast 1")
+
+
+def test_copying_overwrites_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "mine.c"
+    path.write_text("precious")
+    with pytest.raises(InputError, match="exists already"):
+        copy_kernel("softmax_rows", path)
+    assert path.read_text() == "precious"
+
+
+def test_a_kernel_that_does_not_come_with_the_task_is_bad_input(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"seed \(c\)"):
+        copy_kernel("softmax_rows", tmp_path, role="library")
+
+
+def test_the_file_name_has_to_fit_the_language(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"ends with \.cu"):
+        copy_kernel("softmax_rows", tmp_path / "a.c", language="cuda")
