@@ -1,0 +1,269 @@
+"""The client's side of compile workers: start them, hand them jobs, replace one that died."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import queue
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any
+
+from ....store.errors import DeviceError
+from .protocol import PREFIX, FrameError, body_length, decode, encode
+from .toolchain import INSTALL, Toolchain, find_toolchain
+from .worker import ANSWER_BYTES
+
+_START_S = 60.0
+_GRACE_S = 15.0
+_CLOSE_S = 5.0
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a job went. `failure` says, in words for a user, why the compiler gave no answer at all; None: it answered.
+
+    ok, log, symbols and files are the compiler's own; seconds is wall time inside the worker.
+    """
+
+    ok: bool
+    log: str
+    symbols: dict[str, str]
+    files: dict[str, bytes]
+    seconds: float
+    failure: str | None = None
+
+
+class CompilePool:
+    """Up to `workers` compile processes (default: one a core), started when first needed. Threads may share it."""
+
+    def __init__(self, toolchain: Toolchain | None = None, *, workers: int | None = None) -> None:
+        self.toolchain = toolchain or find_toolchain()
+        count = workers or len(os.sched_getaffinity(0))
+        self._slots: queue.LifoQueue[_Worker | None] = queue.LifoQueue()
+        for _ in range(count):
+            self._slots.put(None)
+        self._count = count
+        self._closed = False
+
+    def __enter__(self) -> CompilePool:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def warm(self) -> None:
+        """Start every worker now, so that the first jobs do not wait for it. Idle pools only."""
+        workers = [self._slots.get() for _ in range(self._count)]
+        for worker in workers:
+            self._slots.put(worker or _Worker(self.toolchain))
+
+    def compile(
+        self,
+        source: str,
+        *,
+        name: str,
+        options: Sequence[str],
+        headers: Mapping[str, str],
+        entries: Sequence[str],
+        deadline_s: float,
+    ) -> Outcome:
+        """One NVRTC compilation; `files` holds `cubin` and `ptx`. Raises DeviceError where the machinery fails."""
+        job = {
+            "kind": "nvrtc",
+            "name": name,
+            "options": list(options),
+            "headers": list(headers),
+            "entries": list(entries),
+            "deadline_s": deadline_s,
+        }
+        blobs = {"source": source.encode(), **{f"header {key}": text.encode() for key, text in headers.items()}}
+        return self._do(job, blobs)
+
+    def run(
+        self,
+        commands: Sequence[Sequence[str]],
+        *,
+        files: Mapping[str, bytes],
+        outputs: Sequence[str] = (),
+        log_bytes: int = 1 << 20,
+        deadline_s: float,
+    ) -> Outcome:
+        """Programs run one after another in a folder that holds `files`; those of `outputs` that exist come back."""
+        job = {
+            "kind": "command",
+            "commands": [list(argv) for argv in commands],
+            "outputs": list(outputs),
+            "log_bytes": log_bytes,
+            "deadline_s": deadline_s,
+        }
+        return self._do(job, dict(files))
+
+    def close(self) -> None:
+        """End every idle worker. A worker that is busy ends when its job does."""
+        self._closed = True
+        with contextlib.suppress(queue.Empty):
+            while True:
+                worker = self._slots.get_nowait()
+                if worker is not None:
+                    worker.close()
+
+    def _do(self, job: dict[str, Any], blobs: dict[str, bytes]) -> Outcome:
+        if self._closed:
+            raise DeviceError("the compile pool is closed", next_step="Make a new CompilePool.")
+        worker = self._slots.get()
+        try:
+            # A worker that died between jobs (out of memory, a person's kill) is replaced once; dying on this job is
+            # an error.
+            if worker is not None and not worker.alive():
+                worker.close()
+                worker = None
+            worker = worker or _Worker(self.toolchain)
+            return worker.do(job, blobs)
+        finally:
+            if worker is not None and (self._closed or not worker.alive()):
+                worker.close()
+                worker = None
+            self._slots.put(worker)
+
+
+class _Worker:
+    """One compile process and the socket to it."""
+
+    def __init__(self, toolchain: Toolchain) -> None:
+        ours, theirs = socket.socketpair()
+        # No descriptor but the socket, no variable but these: nothing of the user's reaches a compiler.
+        environment = {
+            "PATH": os.environ.get("PATH", "/usr/local/bin:/usr/bin:/bin"),
+            "LANG": "C.UTF-8",
+            "OPENBLAS_NUM_THREADS": "1",
+            "OMP_NUM_THREADS": "1",
+            **{name: os.environ[name] for name in ("TMPDIR", "PYTHONPATH", "VIRTUAL_ENV") if name in os.environ},
+        }
+        module = f"{__package__}.worker"
+        arguments = [str(theirs.fileno()), str(toolchain.nvrtc), str(toolchain.builtins)]
+        self._socket = ours
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 closed in close()
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", "-m", module, *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=self._errors,
+            pass_fds=[theirs.fileno()],
+            start_new_session=True,
+            cwd="/",
+            env=environment,
+        )
+        theirs.close()
+        self._read(time.monotonic() + _START_S)
+
+    def alive(self) -> bool:
+        return self._process.poll() is None
+
+    def do(self, job: dict[str, Any], blobs: dict[str, bytes]) -> Outcome:
+        deadline = time.monotonic() + float(job["deadline_s"]) + _GRACE_S
+        try:
+            self._socket.settimeout(_GRACE_S)
+            self._socket.sendall(encode(job, blobs))
+        except OSError as error:
+            raise self._broken(str(error)) from error
+        header, parts = self._read(deadline)
+        return _outcome(header, parts["answer"], float(job["deadline_s"]))
+
+    def close(self) -> None:
+        """End the process. It is given time to see the socket close, since it then kills its child's whole group."""
+        self._socket.close()
+        try:
+            self._process.wait(timeout=_CLOSE_S)
+        except subprocess.TimeoutExpired:
+            self._kill()
+        self._errors.close()
+
+    def _kill(self) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+
+    def _read(self, deadline: float) -> tuple[dict[str, Any], dict[str, bytes]]:
+        try:
+            length = body_length(self._take(PREFIX, deadline), ANSWER_BYTES + (1 << 20))
+            return decode(self._take(length, deadline))
+        except (OSError, FrameError) as error:
+            raise self._broken(str(error) or type(error).__name__) from error
+
+    def _take(self, count: int, deadline: float) -> bytes:
+        parts = bytearray()
+        while len(parts) < count:
+            self._socket.settimeout(max(deadline - time.monotonic(), 0.001))
+            chunk = self._socket.recv(min(count - len(parts), 1 << 20))
+            if not chunk:
+                raise FrameError("it ended")
+            parts += chunk
+        return bytes(parts)
+
+    def _broken(self, why: str) -> DeviceError:
+        """Kill the process and tell what it last said."""
+        self._kill()
+        self._errors.seek(0)
+        lines = self._errors.read(1 << 16).decode(errors="replace").strip().splitlines()
+        return DeviceError(
+            f"the compile worker failed ({why})",
+            value=lines[-1] if lines else f"exit code {self._process.returncode}",
+            next_step=f"Try again; if it stays, reinstall the compiler. {INSTALL}.",
+        )
+
+
+def _outcome(header: dict[str, Any], answer: bytes, deadline_s: float) -> Outcome:
+    seconds, output = float(header["seconds"]), str(header["output"])
+    failure = None
+    if header["ended"] == "deadline":
+        failure = f"the compiler was still running after {deadline_s:g} s and was stopped"
+    elif header["ended"] == "overflow":
+        failure = f"the compiler's output passed {ANSWER_BYTES >> 20} MiB and was stopped"
+    else:
+        try:
+            if len(answer) < PREFIX or body_length(answer[:PREFIX], len(answer)) != len(answer) - PREFIX:
+                raise FrameError("no whole answer")
+            said, files = decode(answer[PREFIX:])
+            symbols = {str(key): str(value) for key, value in dict(said["symbols"]).items()}
+            return Outcome(bool(said["ok"]), str(said["log"]), symbols, files, seconds)
+        except (FrameError, KeyError, TypeError, ValueError):
+            code = int(header["code"])
+            how = f"was killed by {_signal_name(-code)}" if code < 0 else f"failed with exit code {code}"
+            failure = f"the compiler {how}"
+    tail = output.strip().splitlines()
+    return Outcome(False, output, {}, {}, seconds, failure + (f": {tail[-1]}" if tail else ""))
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+_shared: dict[tuple[int, str], CompilePool] = {}
+_shared_lock = threading.Lock()
+
+
+def shared_pool(toolchain: Toolchain | None = None) -> CompilePool:
+    """This process's own pool for a toolchain, made on first use and closed at exit."""
+    toolchain = toolchain or find_toolchain()
+    key = (os.getpid(), str(toolchain.nvrtc))
+    with _shared_lock:
+        if key not in _shared:
+            pool = CompilePool(toolchain)
+            atexit.register(pool.close)
+            _shared[key] = pool
+        return _shared[key]
