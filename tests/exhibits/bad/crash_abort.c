@@ -1,0 +1,13 @@
+/* kforecast 1
+task = "vector_add"
+[[launch]]
+entry = "vector_add"
+args = ["a", "b", "c", "N"]
+*/
+/* expect: crashed: calls abort. */
+#include <stdlib.h>
+
+void vector_add(const float* a, const float* b, float* c, int N) {
+    (void)a, (void)b, (void)c, (void)N;
+    abort();
+}

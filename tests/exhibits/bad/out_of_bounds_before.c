@@ -1,0 +1,14 @@
+/* kforecast 1
+task = "vector_add"
+[[launch]]
+entry = "vector_add"
+args = ["a", "b", "c", "N"]
+*/
+/* expect: incorrect|crashed: right answer, and one element written just before the start of c. */
+void vector_add(const float* a, const float* b, float* c, int N) {
+    for (int i = 0; i < N; i++) {
+        c[i] = a[i] + b[i];
+    }
+    float* volatile previous = c - 1;
+    *previous = 1.0f;
+}

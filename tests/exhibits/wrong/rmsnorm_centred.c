@@ -1,0 +1,28 @@
+/* kforecast 1
+task = "rmsnorm"
+[[launch]]
+entry = "rmsnorm"
+args = ["x", "w", "y", "R", "C"]
+*/
+/* expect: incorrect: subtracts the mean first, as layer normalisation does. */
+#include <math.h>
+#include <stddef.h>
+
+void rmsnorm(const float* x, const float* w, float* y, int R, int C) {
+    for (int r = 0; r < R; r++) {
+        const float* row = x + (size_t)r * C;
+        float* out = y + (size_t)r * C;
+        double mean = 0.0;
+        for (int c = 0; c < C; c++) {
+            mean += row[c] / (double)C;
+        }
+        double squares = 0.0;
+        for (int c = 0; c < C; c++) {
+            squares += (row[c] - mean) * (row[c] - mean);
+        }
+        float scale = (float)(1.0 / sqrt(squares / C + 1e-6));
+        for (int c = 0; c < C; c++) {
+            out[c] = (row[c] - (float)mean) * scale * w[c];
+        }
+    }
+}

@@ -1,0 +1,29 @@
+/* kforecast 1
+task = "softmax_rows"
+[[launch]]
+entry = "softmax_rows"
+args = ["x", "y", "R", "C"]
+*/
+/* expect: incorrect: the sum leaves out the last element of the row. */
+#include <math.h>
+#include <stddef.h>
+
+void softmax_rows(const float* x, float* y, int R, int C) {
+    for (int r = 0; r < R; r++) {
+        const float* row = x + (size_t)r * C;
+        float* out = y + (size_t)r * C;
+        float top = row[0];
+        for (int c = 1; c < C; c++) {
+            if (row[c] > top) top = row[c];
+        }
+        double sum = 0.0;
+        for (int c = 0; c < C; c++) {
+            out[c] = expf(row[c] - top);
+            if (c < C - 1 || C == 1) sum += out[c];
+        }
+        float scale = (float)(1.0 / sum);
+        for (int c = 0; c < C; c++) {
+            out[c] *= scale;
+        }
+    }
+}

@@ -1,0 +1,16 @@
+/* kforecast 1
+task = "transpose"
+[[launch]]
+entry = "transpose"
+args = ["x", "y", "R", "C"]
+*/
+/* expect: incorrect: a plain copy. */
+#include <stddef.h>
+
+void transpose(const float* x, float* y, int R, int C) {
+    for (int r = 0; r < R; r++) {
+        for (int c = 0; c < C; c++) {
+            y[(size_t)r * C + c] = x[(size_t)r * C + c];
+        }
+    }
+}

@@ -1,0 +1,10 @@
+/* kforecast 1
+task = "vector_add"
+[[launch]]
+entry = "vector_add"
+args = ["a", "b", "c", "N"]
+*/
+/* expect: incorrect: does nothing at all. */
+void vector_add(const float* a, const float* b, float* c, int N) {
+    (void)a, (void)b, (void)c, (void)N;
+}
