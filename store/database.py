@@ -89,14 +89,14 @@ class Store:
         """
         path = _absolute(path)
         if not path.exists():
-            raise StoreMissing(
-                "There is no store yet", value=path, next_step="Measure something first: `kforecast measure FILE`."
-            )
+            raise _no_store_yet(path)
         with as_store_errors(path, timeout_s):
             store = cls(path, _connect(path, "ro", timeout_s), writable=False, timeout_s=timeout_s)
         try:
             with as_store_errors(path, timeout_s):
                 found = schema.version(store._db, path)
+            if found == 0:
+                raise _no_store_yet(path)
             if found < schema.LATEST:
                 raise StoreError(
                     f"The store has an older schema ({found}, this kforecast needs {schema.LATEST})",
@@ -161,7 +161,8 @@ class Store:
             try:
                 yield db
             finally:
-                db.execute("ROLLBACK")
+                if db.in_transaction:
+                    db.execute("ROLLBACK")
 
     @property
     def journal_mode(self) -> str:
@@ -274,6 +275,12 @@ def _absolute(path: Path | None) -> Path:
         raise InputError("The store's path is relative", value=path, next_step="Give an absolute path.")
     # SQLite puts -wal and -shm beside the file that a link leads to; the lock must be the same one for all, too.
     return path.resolve()
+
+
+def _no_store_yet(path: Path) -> StoreMissing:
+    return StoreMissing(
+        "There is no store yet", value=path, next_step="Measure something first: `kforecast measure FILE`."
+    )
 
 
 def _create(path: Path) -> None:

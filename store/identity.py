@@ -21,7 +21,7 @@ _C_TOKEN = re.compile(
     """,
     re.VERBOSE | re.DOTALL | re.MULTILINE,
 )
-"""What must be told apart in C before blanks may go. In a number `'` opens no literal, in an include `//` no comment."""
+"""What to tell apart in C before blanks may go. In a number `'` opens no literal, in an include `//` no comment."""
 
 _PYTHON_TOKEN = re.compile(
     r"""

@@ -91,7 +91,8 @@ class Task(Noun):
 
     @property
     def id(self) -> str:
-        return content_id("t", self.model_dump(mode="json"))
+        # Without defaults: a field that a later version adds must not change the ids of the tasks there are.
+        return content_id("t", self.model_dump(mode="json", exclude={"title"}, exclude_defaults=True))
 
     def timed_on(self, device_kind: str) -> tuple[Case, ...]:
         """The timed cases for a device kind (`cpu`, `cuda`)."""
@@ -155,8 +156,8 @@ class Kernel(Noun):
             "includes": {key: normalise_source(text, language) for key, text in (includes or {}).items()},
             "options": options,
             "tunables": tunables or {},
-            "launches": [launch.model_dump() for launch in launches],
-            "scratch": [entry.model_dump() for entry in scratch],
+            "launches": [launch.model_dump(exclude_defaults=True) for launch in launches],
+            "scratch": [entry.model_dump(exclude_defaults=True) for entry in scratch],
             "task_id": task_id,
         }
         return cls(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 import re
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -62,7 +63,7 @@ def test_the_table_is_whole() -> None:
         "high speedup",
         "extreme speedup",
     ]
-    assert all(left.log2_high == right.log2_low for left, right in zip(BINS, BINS[1:], strict=False))
+    assert all(left.log2_high == right.log2_low for left, right in pairwise(BINS))
     assert all(entry.name.isidentifier() for entry in BINS)
 
 
