@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import subprocess
@@ -47,6 +48,12 @@ def clean_environment(home: Path, extra: Mapping[str, str] | None = None) -> dic
         "TERM": "dumb",
         **(extra or {}),
     }
+
+
+def die_with_parent() -> None:
+    """Ask the kernel to kill this process when the thread that started it ends, however it ends."""
+    pr_set_pdeathsig = 1
+    ctypes.CDLL(None, use_errno=True).prctl(pr_set_pdeathsig, signal.SIGKILL, 0, 0, 0)
 
 
 def kill_group(process: subprocess.Popen[bytes]) -> None:

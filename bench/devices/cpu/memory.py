@@ -112,7 +112,7 @@ class Arena:
     def poison(self, names: Sequence[str]) -> None:
         """Fill outputs and scratch with the poison pattern of their dtype."""
         for name in names:
-            fill_poison(self.arrays[name], self.regions[name].block.dtype, np)
+            fill_poison(self.arrays[name], self.regions[name].block.dtype)
 
     def overrun(self) -> str | None:
         """What was written outside a tensor, in words; None if nothing was."""

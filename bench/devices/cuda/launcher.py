@@ -1,0 +1,322 @@
+"""The launcher process: holds a context, loads cubins, launches and times them. It knows no seed, no reference, no verdict.
+
+Started as `python -m kforecast.bench.devices.cuda.launcher FD ORDINAL`; imports the driver bindings alone, so that it is ready in a
+fraction of a second. One message in, one message out:
+
+    open {handle}                      map the oracle's memory
+    trust {cubin}                      load the launcher's own kernels, allocate the flush buffer
+    load {cubin}                       load the candidate's or baseline's module -> {module, attributes}
+    program {module, launches, zero}   -> {program}; pointers are offsets within a slot
+    run {program, slots}               launch once per slot, then wait
+    time {samples}                     -> {times}: per sample microseconds cold and warm
+    empty {count}                      -> {times}: the empty kernel, as `time` would time it
+    unload                             drop modules and programs
+
+A CUDA error that poisons the context is answered with {fault} and ends the process.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import resource
+import socket
+import sys
+from typing import Any
+
+from cuda.bindings import driver as cuda
+
+from .channel import Channel, ChannelClosed
+
+OUTPUT_LIMIT = 16 << 20
+_NOT_POISONING = frozenset(
+    {
+        "CUDA_ERROR_INVALID_VALUE",
+        "CUDA_ERROR_INVALID_IMAGE",
+        "CUDA_ERROR_INVALID_PTX",
+        "CUDA_ERROR_INVALID_SOURCE",
+        "CUDA_ERROR_NO_BINARY_FOR_GPU",
+        "CUDA_ERROR_NOT_FOUND",
+        "CUDA_ERROR_OUT_OF_MEMORY",
+        "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES",
+        "CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE",
+        "CUDA_ERROR_SHARED_OBJECT_INIT_FAILED",
+        "CUDA_ERROR_NOT_SUPPORTED",
+    }
+)
+
+
+class CudaFailure(Exception):
+    """A driver call did not succeed. `name` is the CUresult's name."""
+
+    def __init__(self, name: str, call: str) -> None:
+        super().__init__(f"{name} from {call}")
+        self.name = name
+
+
+def check(result: tuple[Any, ...], call: str) -> Any:
+    """The value of a driver call. Raises CudaFailure."""
+    if result[0] != cuda.CUresult.CUDA_SUCCESS:
+        raise CudaFailure(cuda.CUresult(result[0]).name, call)
+    return result[1] if len(result) == 2 else None
+
+
+class _Launch:
+    """One launch with its parameters' storage: pointers are patched per slot, scalars stay."""
+
+    def __init__(self, function: Any, data: dict[str, Any]) -> None:
+        self.function = function
+        self.grid: list[int] = data["grid"]
+        self.block: list[int] = data["block"]
+        self.smem: int = data["smem"]
+        self.offsets: list[tuple[int, int]] = []
+        count = len(data["args"])
+        self.values = (ctypes.c_uint64 * max(count, 1))()
+        self.pointers = (ctypes.c_void_p * max(count, 1))()
+        for index, (kind, value) in enumerate(data["args"]):
+            if kind == "p":
+                self.offsets.append((index, value))
+            else:
+                self.values[index] = value
+            self.pointers[index] = ctypes.addressof(self.values) + 8 * index
+        self.address = ctypes.addressof(self.pointers)
+
+    def launch(self, base: int, stream: Any) -> None:
+        for index, offset in self.offsets:
+            self.values[index] = base + offset
+        gx, gy, gz = self.grid
+        bx, by, bz = self.block
+        check(
+            cuda.cuLaunchKernel(self.function, gx, gy, gz, bx, by, bz, self.smem, stream, self.address, 0),
+            "cuLaunchKernel",
+        )
+
+
+class _Program:
+    """The launches of one kernel for one case, and the memory that each call must clear first."""
+
+    def __init__(self, launches: list[_Launch], zero: list[tuple[int, int]]) -> None:
+        self.launches = launches
+        self.zero = zero
+
+    def run(self, base: int, stream: Any) -> None:
+        for offset, size in self.zero:
+            check(cuda.cuMemsetD8Async(base + offset, 0, size, stream), "cuMemsetD8Async")
+        for launch in self.launches:
+            launch.launch(base, stream)
+
+
+class Launcher:
+    """The process's state: context, memory, modules, programs."""
+
+    def __init__(self, ordinal: int) -> None:
+        check(cuda.cuInit(0), "cuInit")
+        self.device = check(cuda.cuDeviceGet(ordinal), "cuDeviceGet")
+        context = check(cuda.cuDevicePrimaryCtxRetain(self.device), "cuDevicePrimaryCtxRetain")
+        check(cuda.cuCtxSetCurrent(context), "cuCtxSetCurrent")
+        self.stream = check(cuda.cuStreamCreate(cuda.CUstream_flags.CU_STREAM_NON_BLOCKING.value), "cuStreamCreate")
+        attributes = cuda.CUdevice_attribute
+        self.l2_bytes = self._attribute(attributes.CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE)
+        self.smem_max = self._attribute(attributes.CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)
+        self.sm_count = self._attribute(attributes.CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)
+        self.base = 0
+        self.modules: list[Any] = []
+        self.programs: list[_Program] = []
+        self._events: list[Any] = []
+        self._flush: _Launch | None = None
+        self._nothing: _Launch | None = None
+
+    def _attribute(self, attribute: Any) -> int:
+        return int(check(cuda.cuDeviceGetAttribute(attribute, self.device), "cuDeviceGetAttribute"))
+
+    # -- messages ------------------------------------------------------------------------------------------------
+
+    def open(self, message: dict[str, Any]) -> dict[str, Any]:
+        if self.base:
+            check(cuda.cuIpcCloseMemHandle(self.base), "cuIpcCloseMemHandle")
+        handle = cuda.CUipcMemHandle()
+        handle.reserved = bytes.fromhex(message["handle"])
+        flag = cuda.CUipcMem_flags.CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS
+        self.base = int(check(cuda.cuIpcOpenMemHandle(handle, flag), "cuIpcOpenMemHandle"))
+        return {}
+
+    def trust(self, message: dict[str, Any]) -> dict[str, Any]:
+        module = check(cuda.cuModuleLoad(message["cubin"].encode()), "cuModuleLoad")
+        size = 2 * self.l2_bytes
+        junk = int(check(cuda.cuMemAlloc(size), "cuMemAlloc"))
+        sink = int(check(cuda.cuMemAlloc(256), "cuMemAlloc"))
+        check(cuda.cuMemsetD8Async(junk, 0, size, self.stream), "cuMemsetD8Async")
+        arguments = [("s", junk), ("s", size // 16), ("s", sink)]
+        grid = {"grid": [8 * self.sm_count, 1, 1], "block": [256, 1, 1], "smem": 0}
+        self._flush = _Launch(self._function(module, "flush"), {**grid, "args": arguments})
+        one = {"grid": [1, 1, 1], "block": [32, 1, 1], "smem": 0, "args": []}
+        self._nothing = _Launch(self._function(module, "nothing"), one)
+        canary = int(check(cuda.cuMemAlloc(4096), "cuMemAlloc"))
+        test = {"grid": [4, 1, 1], "block": [256, 1, 1], "smem": 0, "args": [("s", canary), ("s", 1024), ("s", 17)]}
+        _Launch(self._function(module, "canary"), test).launch(0, self.stream)
+        got = (ctypes.c_uint32 * 1024)()
+        check(cuda.cuMemcpyDtoHAsync(ctypes.addressof(got), canary, 4096, self.stream), "cuMemcpyDtoHAsync")
+        self.synchronize()
+        if any(value != 3 * i + 17 for i, value in enumerate(got)):
+            raise CudaFailure("CANARY_FAILED", "the canary kernel")
+        check(cuda.cuMemFree(canary), "cuMemFree")
+        return {"l2_bytes": self.l2_bytes, "smem_max": self.smem_max, "sm_count": self.sm_count}
+
+    def load(self, message: dict[str, Any]) -> dict[str, Any]:
+        module = check(cuda.cuModuleLoad(message["cubin"].encode()), "cuModuleLoad")
+        self.modules.append(module)
+        return {"module": len(self.modules) - 1}
+
+    def program(self, message: dict[str, Any]) -> dict[str, Any]:
+        module = self.modules[message["module"]]
+        launches = []
+        for data in message["launches"]:
+            function = self._function(module, data["symbol"])
+            if data["smem"] > 48 << 10:
+                attribute = cuda.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+                check(cuda.cuFuncSetAttribute(function, attribute, data["smem"]), "cuFuncSetAttribute")
+            launches.append(_Launch(function, data))
+        self.programs.append(_Program(launches, [tuple(pair) for pair in message["zero"]]))
+        return {"program": len(self.programs) - 1}
+
+    def run(self, message: dict[str, Any]) -> dict[str, Any]:
+        program = self.programs[message["program"]]
+        for slot in message["slots"]:
+            program.run(self.base + slot, self.stream)
+        self.synchronize()
+        return {}
+
+    def time(self, message: dict[str, Any]) -> dict[str, Any]:
+        """Each sample {program, cold: [slots], warm: [slots]}: the calls of one list run back to back and share the time.
+
+        Everything is queued before the device needs it: the flush keeps it busy while the host queues the calls.
+        """
+        pending = []
+        graphs = []
+        for sample in message["samples"]:
+            program = self.programs[sample["program"]]
+            marks = []
+            for which in ("cold", "warm"):
+                slots = sample[which]
+                if not slots:
+                    continue
+                graph = self._graph(program, slots) if len(slots) > 1 else None
+                if graph is not None:
+                    graphs.append(graph)
+                if which == "cold":
+                    self._cold()
+                begin, end = self._event(), self._event()
+                check(cuda.cuEventRecord(begin, self.stream), "cuEventRecord")
+                if graph is not None:
+                    check(cuda.cuGraphLaunch(graph, self.stream), "cuGraphLaunch")
+                else:
+                    program.run(self.base + slots[0], self.stream)
+                check(cuda.cuEventRecord(end, self.stream), "cuEventRecord")
+                marks.append((begin, end, len(slots)))
+            pending.append(marks)
+        self.synchronize()
+        times = [[self._elapsed_us(begin, end) / calls for begin, end, calls in marks] for marks in pending]
+        for graph in graphs:
+            check(cuda.cuGraphExecDestroy(graph), "cuGraphExecDestroy")
+        for marks in pending:
+            for begin, end, _ in marks:
+                self._events += [begin, end]
+        return {"times": times}
+
+    def empty(self, message: dict[str, Any]) -> dict[str, Any]:
+        assert self._nothing is not None
+        self.programs.append(_Program([self._nothing], []))
+        index = len(self.programs) - 1
+        calls = [0] * message["calls"]
+        answer = self.time({"samples": [{"program": index, "cold": calls, "warm": []}] * message["count"]})
+        self.programs.pop()
+        return answer
+
+    def unload(self, message: dict[str, Any]) -> dict[str, Any]:
+        self.programs = []
+        for module in self.modules:
+            check(cuda.cuModuleUnload(module), "cuModuleUnload")
+        self.modules = []
+        return {}
+
+    # -- parts ---------------------------------------------------------------------------------------------------
+
+    def _function(self, module: Any, symbol: str) -> Any:
+        return check(cuda.cuModuleGetFunction(module, symbol.encode()), f"cuModuleGetFunction({symbol})")
+
+    def _cold(self) -> None:
+        assert self._flush is not None
+        # Lines that a kernel asked to persist survive any flush.
+        check(cuda.cuCtxResetPersistingL2Cache(), "cuCtxResetPersistingL2Cache")
+        self._flush.launch(0, self.stream)
+
+    def _event(self) -> Any:
+        if self._events:
+            return self._events.pop()
+        return check(cuda.cuEventCreate(cuda.CUevent_flags.CU_EVENT_DEFAULT.value), "cuEventCreate")
+
+    def _elapsed_us(self, begin: Any, end: Any) -> float:
+        return 1e3 * float(check(cuda.cuEventElapsedTime(begin, end), "cuEventElapsedTime"))
+
+    def _graph(self, program: _Program, slots: list[int]) -> Any:
+        mode = cuda.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
+        check(cuda.cuStreamBeginCapture(self.stream, mode), "cuStreamBeginCapture")
+        try:
+            for slot in slots:
+                program.run(self.base + slot, self.stream)
+        finally:
+            graph = check(cuda.cuStreamEndCapture(self.stream), "cuStreamEndCapture")
+        executable = check(cuda.cuGraphInstantiate(graph, 0), "cuGraphInstantiate")
+        check(cuda.cuGraphDestroy(graph), "cuGraphDestroy")
+        check(cuda.cuGraphUpload(executable, self.stream), "cuGraphUpload")
+        return executable
+
+    def synchronize(self) -> None:
+        check(cuda.cuStreamSynchronize(self.stream), "cuStreamSynchronize")
+
+
+_VERBS = ("open", "trust", "load", "program", "run", "time", "empty", "unload")
+
+
+def serve(channel: Channel, ordinal: int) -> int:
+    """Answer messages until the other end closes. Returns the exit code."""
+    try:
+        launcher = Launcher(ordinal)
+        channel.send({"ready": os.getpid()})
+        while True:
+            message = channel.receive()
+            verb = message["verb"]
+            if verb not in _VERBS:
+                channel.send({"error": f"unknown verb {verb}"})
+                continue
+            try:
+                answer = getattr(launcher, verb)(message)
+            except CudaFailure as failure:
+                poisoned = failure.name not in _NOT_POISONING
+                channel.send({"fault" if poisoned else "refused": failure.name, "text": str(failure)})
+                if poisoned:
+                    return 3
+                continue
+            channel.send(answer)
+    except ChannelClosed:
+        return 0
+    except CudaFailure as failure:
+        channel.send({"error": str(failure)})
+        return 4
+
+
+def main() -> None:
+    """Entry point of the process."""
+    from ...processes import die_with_parent
+
+    die_with_parent()
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    # Device-side printf ends up on stdout, a file: this caps it.
+    resource.setrlimit(resource.RLIMIT_FSIZE, (OUTPUT_LIMIT, OUTPUT_LIMIT))
+    code = serve(Channel(socket.socket(fileno=int(sys.argv[1]))), int(sys.argv[2]))
+    sys.stdout.flush()
+    os._exit(code)  # the driver's exit handlers can hang on a poisoned context; the kernel frees everything
+
+
+if __name__ == "__main__":
+    main()

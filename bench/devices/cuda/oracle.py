@@ -1,0 +1,316 @@
+"""The oracle process: makes inputs, poisons outputs, knows the answers, judges. Trusted; idle while anything is timed.
+
+Started as `python -m kforecast.bench.devices.cuda.oracle FD ORDINAL`. It owns the memory that the launcher maps (the *slab*); pristine
+inputs, golden values and everything else stay in memory of its own, which the launcher's context cannot address.
+
+    reserve {bytes}          (re)allocate the slab -> {handle}
+    begin {task_id, task}    a new measurement: forget what its sides computed before
+    fill {layout, jobs}      inputs into slots, outputs and scratch poisoned, red zones written
+    check {layout, side, jobs}  -> {answers}: per job null, or what is wrong
+    memory {}                -> {free, total} bytes of the device
+
+A job is {kind, case, set, slot}: contents number `set` of checked or timed case number `case`, at offset `slot`.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+import sys
+from dataclasses import dataclass, field
+from importlib import resources
+from typing import Any
+
+import numpy as np
+
+from ....store.models import Task
+from ...correctness.gate import ExactExpectation, Expectation, FloatExpectation, expect
+from ...correctness.norms import TAIL_SHARE
+from ...correctness.poison import poison_bits
+from ...tasks.dtypes import carrier_dtype, item_bytes, largest
+from ...tasks.inputs import make_inputs
+from ...tasks.shapes import bytes_of, input_tensors, output_tensors, shape_of
+from .channel import Channel, ChannelClosed
+
+RENEW_AFTER = 64
+"""Measurements that may draw on the same secret contents before fresh ones are made. A kernel cannot carry what it saw from
+one measurement to the next: its module is gone and its memory is overwritten."""
+RED_WORD = 0xA5A5A5A5A5A5A5A5
+_KEEP_SHARE = 0.3
+_KINDS = {"f64": 0, "f32": 1, "f16": 2, "bf16": 3}
+_VERDICT = np.dtype([("squares", "f8"), ("finite", "u8"), ("wrong", "u8"), ("tail", "u8")])
+
+Key = tuple[str, str, int, int]
+
+
+@dataclass
+class _Contents:
+    """One secret content of one case: inputs, and once somebody's outputs were taken, the answers."""
+
+    inputs: dict[str, Any]
+    uses: int = 0
+    expectation: Expectation | None = None
+    verified: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    def bytes(self) -> int:
+        held = list(self.inputs.values()) + [a for side in self.verified.values() for a in side.values()]
+        golden = self.expectation.tensors if self.expectation is not None else ()
+        return sum(array.nbytes for array in held) + sum(2 * e.golden.nbytes for e in golden)
+
+
+class Oracle:
+    """The process's state: the slab, tasks, contents."""
+
+    def __init__(self, ordinal: int) -> None:
+        import cupy
+
+        self.cp = cupy
+        cupy.cuda.Device(ordinal).use()
+        source = resources.files(__package__).joinpath("oracle.cu").read_text()
+        module = cupy.RawModule(code=source, backend="nvrtc", options=("--std=c++17",))
+        names = ("copy_many", "fill_many", "differ_many", "changed_many", "judge")
+        self._kernels = {name: module.get_function(name) for name in names}
+        self._slab = 0
+        self._task: Task | None = None
+        self._task_id = ""
+        self._contents: dict[Key, _Contents] = {}
+        self._sms = cupy.cuda.Device(ordinal).attributes["MultiProcessorCount"]
+
+    # -- messages ------------------------------------------------------------------------------------------------
+
+    def reserve(self, message: dict[str, Any]) -> dict[str, Any]:
+        runtime = self.cp.cuda.runtime
+        if self._slab:
+            runtime.free(self._slab)
+            self._slab = 0
+        self.cp.get_default_memory_pool().free_all_blocks()
+        try:
+            self._slab = runtime.malloc(message["bytes"])
+        except runtime.CUDARuntimeError as error:
+            return {"error": f"cannot allocate {message['bytes']} bytes of device memory ({error})"}
+        return {"handle": bytes(runtime.ipcGetMemHandle(self._slab)).hex()}
+
+    def begin(self, message: dict[str, Any]) -> dict[str, Any]:
+        if self._task_id != message["task_id"]:
+            self._task, self._task_id = Task.model_validate(message["task"]), message["task_id"]
+        for key, contents in list(self._contents.items()):
+            contents.verified.clear()
+            if key[0] == self._task_id:
+                contents.uses += 1
+                if contents.uses > RENEW_AFTER:
+                    del self._contents[key]
+        self._shrink()
+        return {}
+
+    def fill(self, message: dict[str, Any]) -> dict[str, Any]:
+        assert self._task is not None
+        layout = message["layout"]
+        copies, fills = [], []
+        for job in message["jobs"]:
+            base = self._slab + job["slot"]
+            contents = self._get(job)
+            for name, array in contents.inputs.items():
+                copies.append((base + layout["tensors"][name][0], array.data.ptr, array.nbytes))
+            for tensor in self._task.tensors:
+                if tensor.role == "out":
+                    offset, size = layout["tensors"][tensor.name]
+                    fills.append((base + offset, _word(tensor.dtype), size))
+            for offset, size, dtype in layout["scratch"]:
+                fills.append((base + offset, _word(dtype), size))
+            for offset, size in layout["red"]:
+                fills.append((base + offset, RED_WORD, size))
+        self._many("copy_many", copies)
+        self._many("fill_many", fills)
+        self.cp.cuda.runtime.deviceSynchronize()
+        return {}
+
+    def check(self, message: dict[str, Any]) -> dict[str, Any]:
+        layout, side, jobs = message["layout"], message["side"], message["jobs"]
+        answers: list[Any] = [None] * len(jobs)
+        self._red_zones(layout, jobs, answers)
+        same = self._same_as_verified(layout, side, jobs)
+        for index, job in enumerate(jobs):
+            if answers[index] is None and not same[index]:
+                answers[index] = self._judge(layout, side, job)
+        return {"answers": answers}
+
+    def memory(self, message: dict[str, Any]) -> dict[str, Any]:
+        free, total = self.cp.cuda.runtime.memGetInfo()
+        return {"free": free, "total": total}
+
+    # -- contents ------------------------------------------------------------------------------------------------
+
+    def _case(self, job: dict[str, Any]) -> Any:
+        assert self._task is not None
+        cases = self._task.checked if job["kind"] == "checked" else self._task.timed_on("cuda")
+        return cases[job["case"]]
+
+    def _get(self, job: dict[str, Any]) -> _Contents:
+        assert self._task is not None
+        key = (self._task_id, job["kind"], job["case"], job["set"])
+        contents = self._contents.get(key)
+        if contents is None:
+            inputs = make_inputs(self._task, self._case(job), secrets.randbits(63), self.cp)
+            contents = self._contents[key] = _Contents(inputs)
+        return contents
+
+    def _shrink(self) -> None:
+        """Drop contents of other tasks, the oldest first, when they take more than their share of the device."""
+        _, total = self.cp.cuda.runtime.memGetInfo()
+        held = {key: contents.bytes() for key, contents in self._contents.items()}
+        excess = sum(held.values()) - int(_KEEP_SHARE * total)
+        for key, size in held.items():
+            if excess <= 0:
+                break
+            if key[0] != self._task_id:
+                del self._contents[key]
+                excess -= size
+        self.cp.get_default_memory_pool().free_all_blocks()
+
+    # -- judging -------------------------------------------------------------------------------------------------
+
+    def _red_zones(self, layout: dict[str, Any], jobs: list[dict[str, Any]], answers: list[Any]) -> None:
+        zones = [(index, zone) for index in range(len(jobs)) for zone in layout["red"]]
+        if not zones:
+            return
+        rows = [(self._slab + jobs[index]["slot"] + offset, RED_WORD, size) for index, (offset, size) in zones]
+        changed = self._flags("changed_many", rows)
+        for (index, (offset, size)), hit in zip(zones, changed, strict=True):
+            if hit and answers[index] is None:
+                answers[index] = self._overrun(layout, jobs[index], offset, size)
+
+    def _overrun(self, layout: dict[str, Any], job: dict[str, Any], offset: int, size: int) -> dict[str, Any]:
+        zone = self._view(self._slab + job["slot"] + offset, (size,), np.dtype(np.uint8))
+        at = int((zone != 0xA5).argmax())
+        ends = {first + length: name for name, (first, length) in layout["tensors"].items()}
+        owner = ends.get(offset)
+        where = f"{at + 1} bytes past the end of {owner}" if owner else f"in the red zone at byte {offset + at} of the slot"
+        return {"overrun": f"wrote outside its tensors: {where} (case {self._case(job).name})"}
+
+    def _same_as_verified(self, layout: dict[str, Any], side: str, jobs: list[dict[str, Any]]) -> list[bool]:
+        rows, owners = [], []
+        same = [False] * len(jobs)
+        for index, job in enumerate(jobs):
+            known = self._get(job).verified.get(side)
+            if known is None:
+                continue
+            same[index] = True
+            for name, array in known.items():
+                rows.append((self._slab + job["slot"] + layout["tensors"][name][0], array.data.ptr, array.nbytes))
+                owners.append(index)
+        for index, hit in zip(owners, self._flags("differ_many", rows) if rows else (), strict=True):
+            if hit:
+                same[index] = False
+        return same
+
+    def _judge(self, layout: dict[str, Any], side: str, job: dict[str, Any]) -> dict[str, Any] | None:
+        assert self._task is not None
+        case, contents = self._case(job), self._get(job)
+        # Taken first, out of the launcher's reach: nothing can change them between two looks.
+        outputs = {
+            tensor.name: self._view(
+                self._slab + job["slot"] + layout["tensors"][tensor.name][0],
+                shape_of(tensor, case),
+                carrier_dtype(tensor.dtype, self.cp),
+            ).copy()
+            for tensor in output_tensors(self._task)
+        }
+        if contents.expectation is None:
+            contents.expectation = expect(self._task, case, contents.inputs, self.cp)
+        if not all(self._passes(expected, outputs[expected.tensor.name]) for expected in contents.expectation.tensors):
+            mismatch = contents.expectation.check(outputs)
+            if mismatch is not None:
+                return {"mismatch": mismatch.model_dump(mode="json")}
+        if job["kind"] == "timed":
+            contents.verified[side] = outputs
+        return None
+
+    def _passes(self, expected: FloatExpectation | ExactExpectation, got: Any) -> bool:
+        """The gate in one pass on the device. False sends the output to the gate itself, which finds the words."""
+        if isinstance(expected, ExactExpectation):
+            golden = self.cp.ascontiguousarray(expected.golden)
+            return not self._flags("differ_many", [(got.data.ptr, golden.data.ptr, golden.nbytes)])[0]
+        scale, limit = expected.scale, expected.limits
+        result = self.cp.zeros(_VERDICT.itemsize, np.uint8)
+        given = 0 if scale.given is None else scale.given.data.ptr
+        dtype = expected.tensor.dtype
+        arguments = (
+            got, np.int32(_KINDS[dtype]), expected.golden, scale.row_rms, np.uint64(scale.row), np.uint64(given),
+            np.float64(limit.maximum), np.float64(limit.tail), np.float64(largest(dtype)), np.uint64(got.size), result,
+        )  # fmt: skip
+        blocks = min(-(-got.size // 256), 16 * self._sms)
+        self._kernels["judge"]((blocks,), (256,), arguments)
+        verdict = result.get().view(_VERDICT)[0]
+        rms = float(np.sqrt(verdict["squares"] / max(int(verdict["finite"]), 1)))
+        few = int(verdict["tail"]) <= int(got.size * TAIL_SHARE)
+        return int(verdict["wrong"]) == 0 and few and rms <= limit.rms
+
+    # -- parts ---------------------------------------------------------------------------------------------------
+
+    def _view(self, pointer: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+        size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+        memory = self.cp.cuda.UnownedMemory(pointer, size, self)
+        return self.cp.ndarray(shape, dtype, memptr=self.cp.cuda.MemoryPointer(memory, 0))
+
+    def _many(self, name: str, rows: list[tuple[int, int, int]], *extra: Any) -> None:
+        """One launch over many jobs, in chunks that a grid's second dimension holds."""
+        for start in range(0, len(rows), 32768):
+            part = np.array(rows[start : start + 32768], dtype=np.uint64)
+            table = self.cp.asarray(np.ascontiguousarray(part.T))
+            biggest = int(part[:, 2].max())
+            blocks = max(1, min(-(-biggest // 16384), 4 * self._sms))
+            tail = [argument[start : start + 32768] for argument in extra]
+            self._kernels[name]((blocks, len(part)), (256,), (table[0], table[1], table[2], *tail))
+
+    def _flags(self, name: str, rows: list[tuple[int, int, int]]) -> list[bool]:
+        flags = self.cp.zeros(len(rows), np.uint32)
+        self._many(name, rows, flags)
+        return [bool(flag) for flag in flags.get()]
+
+
+def _word(dtype: str) -> int:
+    """The poison of a dtype, repeated to 8 bytes."""
+    size = item_bytes(dtype)
+    return int.from_bytes(poison_bits(dtype).to_bytes(size, "little") * (8 // size), "little")
+
+
+def slot_tensors(task: Task, case: Any) -> list[tuple[str, int]]:
+    """Name and bytes of every tensor, in the order in which a slot holds them: inputs first, so that outputs' red zones
+    also guard what follows them."""
+    order = [*input_tensors(task), *(tensor for tensor in output_tensors(task) if tensor.role == "out")]
+    return [(tensor.name, bytes_of(tensor, case)) for tensor in order]
+
+
+_VERBS = ("reserve", "begin", "fill", "check", "memory")
+
+
+def serve(channel: Channel, ordinal: int) -> int:
+    """Answer messages until the other end closes. Returns the exit code."""
+    from ....store.errors import KforecastError
+
+    oracle = Oracle(ordinal)
+    channel.send({"ready": os.getpid()})
+    while True:
+        try:
+            message = channel.receive()
+        except ChannelClosed:
+            return 0
+        verb = message["verb"]
+        assert verb in _VERBS, verb
+        try:
+            channel.send(getattr(oracle, verb)(message))
+        except KforecastError as error:
+            channel.send({"input_error": error.as_dict()})
+
+
+def main() -> None:
+    """Entry point of the process."""
+    from ...processes import die_with_parent
+
+    die_with_parent()
+    sys.exit(serve(Channel(socket.socket(fileno=int(sys.argv[1]))), int(sys.argv[2])))
+
+
+if __name__ == "__main__":
+    main()
