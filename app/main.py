@@ -84,12 +84,10 @@ def main() -> NoReturn:
 
 def run(arguments: list[str]) -> int:
     """Run one command and return its exit code; every error is told on stderr, and on stdout as JSON after `--json`."""
-    plain = bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
-    extra: dict[str, Any] = {"color": False} if plain else {}
+    if "_KFORECAST_COMPLETE" in os.environ:
+        cli.main(arguments, prog_name="kforecast")  # the shell asks for completions
     try:
-        code = cli.main(arguments, prog_name="kforecast", standalone_mode=False, **extra)
-        sys.stdout.flush()
-        return code if isinstance(code, int) else 0
+        return _invoke(arguments)
     except KforecastError as error:
         return _tell(error, arguments)
     except click.ClickException as error:
@@ -102,6 +100,19 @@ def run(arguments: list[str]) -> int:
         return 141
     except Exception as error:  # noqa: BLE001 -- the outermost frame: it tells every fault of ours, and how to see more
         return _tell_fault(error, arguments)
+
+
+def _invoke(arguments: list[str]) -> int:
+    """Not `cli.main`: it ends with code 1 when a pipe closes, which here says that a kernel is not ok."""
+    plain = bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
+    extra: dict[str, Any] = {"color": False} if plain else {}
+    try:
+        with cli.make_context("kforecast", list(arguments), **extra) as ctx:
+            code = cli.invoke(ctx)
+    except click.exceptions.Exit as end:
+        code = end.exit_code
+    sys.stdout.flush()
+    return code if isinstance(code, int) else 0
 
 
 def _tell(error: KforecastError, arguments: list[str]) -> int:

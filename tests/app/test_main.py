@@ -1,0 +1,128 @@
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import click
+import pytest
+
+from kforecast.app import main
+from kforecast.app.exits import EXIT_CODES
+from kforecast.store.errors import DeviceError, InputError, StoreError, UnsupportedError
+
+Capture = pytest.CaptureFixture[str]
+
+
+def raising(error: BaseException) -> click.Command:
+    @click.command("status")
+    @click.option("--json", "as_json", is_flag=True)
+    def command(as_json: bool) -> None:
+        raise error
+
+    return command
+
+
+@pytest.fixture
+def fail(monkeypatch: pytest.MonkeyPatch) -> object:
+    """Make `kforecast status` raise an error."""
+
+    def with_error(error: BaseException) -> None:
+        monkeypatch.setattr(main.Commands, "get_command", lambda self, ctx, name: raising(error))
+
+    return with_error
+
+
+def test_help_lists_every_command_and_the_exit_codes(capsys: Capture) -> None:
+    assert main.run(["--help"]) == 0
+    page = capsys.readouterr().out
+    for name in main.COMMANDS:
+        assert f"\n  {name} " in page
+    words = " ".join(page.split())
+    assert all(f"{code} {meaning}" in words for code, meaning in EXIT_CODES.items())
+    assert max(len(line) for line in page.splitlines()) <= 80
+
+
+@pytest.mark.parametrize("command", main.COMMANDS)
+def test_every_command_takes_json_and_documents_exit_codes(command: str, capsys: Capture) -> None:
+    assert main.run([command, "--help"]) == 0
+    page = capsys.readouterr().out
+    assert "--json" in page
+    assert "Exit codes:" in page
+
+
+def test_version(capsys: Capture) -> None:
+    assert main.run(["--version"]) == 0
+    assert capsys.readouterr().out.startswith("kforecast ")
+
+
+@pytest.mark.parametrize("error_type", [InputError, StoreError, DeviceError, UnsupportedError])
+def test_errors_are_told_once_with_their_next_step_and_code(
+    error_type: type[InputError], fail: object, capsys: Capture
+) -> None:
+    fail(error_type("it broke", value="v", next_step="Mend it."))
+    assert main.run(["status"]) == error_type.exit_code
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err == "error: it broke: v\n       Mend it.\n"
+
+
+def test_errors_are_data_on_stdout_after_json(fail: object, capsys: Capture) -> None:
+    fail(InputError("it broke", value="v", next_step="Mend it."))
+    assert main.run(["status", "--json"]) == 2
+    answer = json.loads(capsys.readouterr().out)
+    assert answer == {"error": "InputError", "what": "it broke", "value": "v", "next": "Mend it.", "exit_code": 2}
+
+
+def test_an_unexpected_exception_is_one_line_and_says_how_to_see_more(fail: object, capsys: Capture) -> None:
+    fail(ZeroDivisionError("surprise"))
+    assert main.run(["status"]) == 70
+    captured = capsys.readouterr().err
+    assert "a fault in kforecast: ZeroDivisionError: surprise" in captured
+    assert "--debug" in captured
+    assert "Traceback" not in captured
+
+
+def test_debug_shows_the_traceback(fail: object, capsys: Capture) -> None:
+    fail(ZeroDivisionError("surprise"))
+    assert main.run(["--debug", "status"]) == 70
+    assert "Traceback (most recent call last)" in capsys.readouterr().err
+
+
+def test_an_interrupt_says_what_is_kept(fail: object, capsys: Capture) -> None:
+    fail(KeyboardInterrupt())
+    assert main.run(["status"]) == 130
+    assert "are kept" in capsys.readouterr().err
+
+
+def test_an_unknown_command_names_the_nearest(capsys: Capture) -> None:
+    assert main.run(["mesure", "a.c"]) == 2
+    assert "Did you mean measure?" in capsys.readouterr().err
+
+
+def test_a_file_where_a_command_belongs_is_explained(capsys: Capture) -> None:
+    assert main.run([__file__]) == 2
+    assert f"`kforecast measure {__file__}`" in capsys.readouterr().err
+
+
+def test_an_unknown_option_points_at_the_commands_help(capsys: Capture) -> None:
+    assert main.run(["status", "--wrong"]) == 2
+    captured = capsys.readouterr().err
+    assert "--wrong" in captured
+    assert "`kforecast status --help`" in captured
+
+
+def test_a_missing_argument_is_json_too(capsys: Capture) -> None:
+    assert main.run(["measure", "--json"]) == 2
+    assert json.loads(capsys.readouterr().out)["exit_code"] == 2
+
+
+def test_a_closed_pipe_ends_quietly() -> None:
+    command = [sys.executable, "-m", "kforecast", "tasks", "show", "softmax_rows"]
+    read, write = os.pipe()
+    os.close(read)
+    process = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, check=False, text=True)
+    os.close(write)
+    assert process.stderr == ""
+    assert process.returncode == 141
