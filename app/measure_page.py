@@ -20,7 +20,8 @@ def measurement_page(result: MeasureResult) -> str:
     where = [part for part in (result.task, result.device and f"on {result.device}", result.lane) if part]
     lines = [f"{bold(result.name or result.kernel_id or 'kernel')}  {dim(', '.join(where))}", ""]
     lines.append(paragraph(result.summary, label=_verdict(result) + "  "))
-    for block in (_mismatch(result), _diagnostics(result), _numbers(result), _cases(result.cases)):
+    blocks = (_mismatch(result), _diagnostics(result), _numbers(result), _cases(result.cases), _notes(result))
+    for block in blocks:
         if block:
             lines += ["", block]
     lines += ["", *_provenance(result), "", paragraph(result.next, label="next".ljust(_LABEL))]
@@ -94,6 +95,10 @@ def _cases(cases: Sequence[CaseAnswer]) -> str:
             Column("floor", [_percent(case.percent_of_floor) for case in cases], right=True, drop=4),
         ]
     )
+
+
+def _notes(result: MeasureResult) -> str:
+    return "\n".join(paragraph(note, label="note".ljust(_LABEL)) for note in result.notes)
 
 
 def _mismatch(result: MeasureResult) -> str:

@@ -49,7 +49,7 @@ class CaseAnswer(Answer):
     """One timed case. Times in microseconds, cold caches unless `warm` is in the name; S = baseline time / time."""
 
     case: str
-    time_us: float
+    time_us: float | None
     time_warm_l2_us: float | None
     baseline_us: float | None
     speedup: float | None
@@ -97,6 +97,8 @@ class MeasureResult(Answer):
     device: str | None = None
     name: str | None = None
     cases: tuple[CaseAnswer, ...] = ()
+    notes: tuple[str, ...] = ()
+    """What people should know of the numbers, as sentences: stopped early, noisy, host-limited."""
 
     @property
     def ok(self) -> bool:
@@ -165,6 +167,7 @@ def measure_result(
         device=measurement.device,
         name=name,
         cases=tuple(_case(case) for case in measurement.cases),
+        notes=measurement.notes,
     )
 
 

@@ -36,13 +36,14 @@ def interval_words(low: float | None, high: float | None, confidence: float | No
 
 
 def mismatch_words(mismatch: Mismatch) -> str:
-    """The first wrong element as a clause: where, what came, what was wanted, how many more."""
-    where = f"{mismatch.tensor}[{', '.join(str(i) for i in mismatch.index)}]"
-    text = f"in case {mismatch.case}, {where} is {mismatch.got} where {mismatch.want} was wanted"
+    """The first wrong element as a clause: where, what came, what was wanted; then the extent or the explanation."""
+    index = f"[{', '.join(str(i) for i in mismatch.index)}]" if mismatch.index else ""
+    text = f"in case {mismatch.case}, {mismatch.tensor}{index} is {mismatch.got} where {mismatch.want} was wanted"
     if mismatch.error is not None and mismatch.limit is not None:
         text += f" (error {mismatch.error:.3g}, limit {mismatch.limit:.3g})"
-    text += f"; {mismatch.wrong:,} of {mismatch.total:,} elements are wrong"
-    return f"{text}. {mismatch.explanation.rstrip('.')}" if mismatch.explanation else text
+    if mismatch.explanation:
+        return f"{text}. {mismatch.explanation.rstrip('.')}"
+    return f"{text}; {mismatch.wrong:,} of {mismatch.total:,} elements are wrong"
 
 
 def first_line(text: str) -> str:
