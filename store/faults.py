@@ -24,25 +24,25 @@ _DAMAGED = (
     "Copy it with its -wal and -shm files to a safe place, recover what is left with `sqlite3 FILE .recover`, "
     "and import that, or an export, into a new store."
 )
-_FAULTS: tuple[tuple[str, str, str], ...] = (
-    ("SQLITE_READONLY", "The store cannot be written", _PERMISSION),
-    ("SQLITE_PERM", "The store cannot be opened", _PERMISSION),
-    ("SQLITE_CANTOPEN", "The store cannot be opened", _PERMISSION),
-    ("SQLITE_FULL", "The disk or the quota is full", _FREE_SPACE),
-    ("SQLITE_IOERR", "The disk failed while the store was read or written", "Check the disk's space and health."),
-    ("SQLITE_CORRUPT", "The store is damaged", _DAMAGED),
+_FAULTS: tuple[tuple[int, str, str], ...] = (
+    (sqlite3.SQLITE_READONLY, "The store cannot be written", _PERMISSION),
+    (sqlite3.SQLITE_PERM, "The store cannot be opened", _PERMISSION),
+    (sqlite3.SQLITE_CANTOPEN, "The store cannot be opened", _PERMISSION),
+    (sqlite3.SQLITE_FULL, "The disk or the quota is full", _FREE_SPACE),
+    (sqlite3.SQLITE_IOERR, "The disk failed while the store was read or written", "Check the disk's space and health."),
+    (sqlite3.SQLITE_CORRUPT, "The store is damaged", _DAMAGED),
     (
-        "SQLITE_NOTADB",
+        sqlite3.SQLITE_NOTADB,
         "The file is no SQLite database",
         "Move it away, or set KFORECAST_DB to another absolute path.",
     ),
     (
-        "SQLITE_CONSTRAINT",
+        sqlite3.SQLITE_CONSTRAINT,
         "The store refused a row",
         "Save what the row refers to first (task, then kernel, then the rest), each id once.",
     ),
 )
-_LOCKED = ("SQLITE_BUSY", "SQLITE_LOCKED")
+_LOCKED = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 
 def locked(path: Path, waited_s: float) -> StoreLocked:
@@ -56,11 +56,12 @@ def locked(path: Path, waited_s: float) -> StoreLocked:
 
 def store_error(error: sqlite3.Error, path: Path, waited_s: float) -> StoreError:
     """The StoreError for an error of SQLite on the store at `path`, whose connections wait `waited_s` for a lock."""
-    name: str = getattr(error, "sqlite_errorname", "") or ""
-    if name.startswith(_LOCKED):
+    # The low byte is the primary code; the name alone would do, did Python know the newer extended ones.
+    code: int = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    if code in _LOCKED:
         return locked(path, waited_s)
-    for prefix, what, next_step in _FAULTS:
-        if name.startswith(prefix):
+    for fault, what, next_step in _FAULTS:
+        if code == fault:
             return StoreError(f"{what} ({error})", value=path, next_step=next_step)
     return StoreError(
         f"The store could not be read or written ({error})",
