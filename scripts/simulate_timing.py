@@ -17,11 +17,12 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
+
 from kforecast.bench.timing.intervals import bootstrap_interval, median_interval, signed_rank_interval
 from kforecast.bench.timing.looks import Stop, after
 from kforecast.bench.timing.plan import SamplingPlan, block_orders, plan_for
 from kforecast.store.models import Effort
-from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 VISIT_SIGMA = 0.012
@@ -203,12 +204,13 @@ def main() -> None:
     parser.add_argument("--replicates", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=20)
     parser.add_argument("--effects", type=float, nargs="*", default=[0.0, 0.02, 0.5], help="true log2 S")
+    parser.add_argument("--efforts", nargs="*", choices=EFFORTS, default=EFFORTS)
     parser.add_argument("--out", type=Path, help="write all rows as JSON")
     arguments = parser.parse_args()
     outcomes = []
     print(f"{'noise':30} {'effort':7} {'log2 S':>7} {'covered':>8} {'wrong':>6} {'blocks':>7} {'±log2':>8}  said")
     for model in MODELS:
-        for effort in EFFORTS:
+        for effort in arguments.efforts:
             for effect in arguments.effects:
                 row = simulate(model, effort, effect, arguments.replicates, arguments.seed)
                 outcomes.append(row)

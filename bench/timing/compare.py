@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from statistics import fmean, median, stdev
 
 from ...store.models import Comparison
-from .intervals import Interval, interval
+from .intervals import Interval, interval, pseudo_median
 from .plan import SamplingPlan
 
 
@@ -58,13 +58,13 @@ def combine_groups(blocks_log2: Sequence[float], groups: Sequence[int], plan: Sa
     pooled = interval(blocks_log2, level)
     members, size = _by_group(blocks_log2, groups), plan.blocks_per_run
     runs = [
-        interval(ratios[start : start + size], level).center
+        pseudo_median(ratios[start : start + size])
         for ratios in members
         for start in range(0, len(ratios) - size + 1, size)
     ]
     if len(runs) < 2:
         return pooled
-    center = median(interval(ratios, level).center for ratios in members if len(ratios) >= size)
+    center = median(pseudo_median(ratios) for ratios in members if len(ratios) >= size)
     reach = student_quantile(1 - level / 2, len(runs) - 1) * stdev(runs) / math.sqrt(len(runs))
     return Interval(
         center=center,

@@ -70,6 +70,11 @@ def interval(values: Sequence[float], alpha: float, *, seed: int = 0) -> Interva
     )
 
 
+def pseudo_median(values: Sequence[float]) -> float:
+    """The median of all pairwise means, each value with itself too (Hodges & Lehmann 1963). Errors as `interval`."""
+    return float(np.median(_pairwise_means(_checked(values, 0.5))))
+
+
 def attained_level(count: int, alpha: float) -> float:
     """The error that `interval` really spends of alpha: below 16 values only some levels exist; 0 where it is
     unbounded.

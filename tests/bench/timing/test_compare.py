@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats
+
 from kforecast.bench.timing.compare import (
     combine_groups,
     compare,
@@ -18,7 +20,6 @@ from kforecast.bench.timing.compare import (
 )
 from kforecast.bench.timing.intervals import Interval, interval
 from kforecast.bench.timing.plan import plan_for
-from scipy import stats
 
 CLAIM = plan_for("claim", sample_s=1e-3, cases=1)
 TIE = math.log2(1.01)

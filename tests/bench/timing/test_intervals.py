@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats
+
 from kforecast.bench.timing.intervals import (
     attained_level,
     bootstrap_interval,
@@ -18,7 +20,6 @@ from kforecast.bench.timing.intervals import (
     signed_rank_interval,
 )
 from kforecast.store.errors import InputError
-from scipy import stats
 
 VALUES = st.lists(st.integers(-1000, 1000).map(lambda n: n / 64), min_size=1, max_size=14)
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from kforecast.bench.timing.intervals import attained_level
 from kforecast.bench.timing.looks import Continue, Stop, after, clearly_slow, finish, level_at, obrien_fleming, pocock
 from kforecast.bench.timing.plan import SamplingPlan, plan_for

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from kforecast.bench.timing.intervals import interval
 from kforecast.bench.timing.noise import (
     Noise,

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from kforecast.bench.timing.intervals import attained_level
 from kforecast.bench.timing.looks import level_at
 from kforecast.bench.timing.plan import MOST_REPETITIONS, block_orders, plan_for

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+
 from kforecast.bench.timing.looks import Stop, after
 from kforecast.bench.timing.plan import SamplingPlan, block_orders, plan_for
 from kforecast.bench.timing.samples import SIDE_OF_LETTER, Block, BlockSamples, Sample, valid_blocks
