@@ -49,6 +49,12 @@ _C = {
 }
 _CUDA = {**_C, "f16": "__half", "bf16": "__nv_bfloat16"}
 _SIGNIFICAND_BITS = {"f64": 53, "f32": 24, "f16": 11, "bf16": 8}
+_LARGEST = {
+    "f64": float(np.finfo(np.float64).max),
+    "f32": float(np.finfo(np.float32).max),
+    "f16": 65504.0,
+    "bf16": (2 - 2.0**-7) * 2.0**127,
+}
 
 DTYPE_NAMES: tuple[str, ...] = tuple(_NUMPY)
 
@@ -93,6 +99,11 @@ def cuda_type(name: str) -> str:
 def unit_roundoff(name: str) -> float:
     """Largest relative error of rounding a normal number to this float dtype: 2 to the minus its significand bits."""
     return float(2.0 ** -_SIGNIFICAND_BITS[name])
+
+
+def largest(name: str) -> float:
+    """The largest finite number of this floating-point dtype."""
+    return _LARGEST[name]
 
 
 def to_float(array: Array, name: str, xp: ArrayModule, wide: Any = np.float64) -> Array:

@@ -11,8 +11,8 @@ from ..header.expression import evaluate
 from .shapes import bytes_of, input_tensors, output_tensors
 
 _PRODUCTS_FOR_F32 = 3
-"""A kernel may split each f32 operand into narrow ones and sum three or more products on a tensor core; the gate lets it
-pass. So a third of a narrower unit's rate may be the fastest an f32 task can use."""
+"""A kernel may split each f32 operand into narrow ones and sum three or more products on a tensor core: the gate lets
+it pass. So a third of a narrower unit's rate may be the fastest an f32 task can use."""
 
 _UNITS: dict[str, tuple[tuple[str, int], ...]] = {
     "f64": (("f64", 1),),

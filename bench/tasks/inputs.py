@@ -106,7 +106,7 @@ _ANY_FILLS: dict[str, Callable[[_Source, _Shape], Array]] = {
 FILL_NAMES: tuple[str, ...] = (*_FLOAT_FILLS, *_ANY_FILLS, "index:EXPR")
 """Every fill. `large` is 1000 x normal, `huge` 1e15 x, `tiny` 1e-20 x, `offset` 1000 + normal; `cancellation` holds
 +a and -a in the halves of every row; `ints` are whole numbers from -4 to 4, whose sums stay exact; `ties` from 0 to 63;
-`nan_one`, `inf_one`, `neg_inf_one` are normal with one such element; `index:EXPR` whole numbers from 0 below the expression."""
+`nan_one`, `inf_one`, `neg_inf_one` are normal with one such element; `index:EXPR` whole numbers in [0, EXPR)."""
 
 
 def fill_names(fill: str) -> frozenset[str]:

@@ -168,7 +168,7 @@ class _TableReader:
         return Tensor(
             name=name,
             role=role,
-            dtype=check_dtype(dtype),  # type: ignore[arg-type]
+            dtype=check_dtype(dtype),
             shape=tuple(str(extent) for extent in shape or ()),
             fill=self.text(entry, "fill", "normal" if is_float(dtype) else "ints"),
             zero=self.flag(entry, "zero"),
@@ -192,7 +192,7 @@ class _TableReader:
         for dtype in (multiply_name, accumulate_name):
             if not is_float(check_dtype(dtype)):
                 raise self.error("a precision must be a floating-point dtype", dtype, "Leave it out for exact tasks.")
-        return Precision(multiply=multiply_name, accumulate=accumulate_name)  # type: ignore[arg-type]
+        return Precision(multiply=multiply_name, accumulate=accumulate_name)
 
     def reference(self, table: Mapping[str, Any]) -> dict[str, str]:
         text = self.text(table, "reference")

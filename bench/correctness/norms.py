@@ -1,0 +1,115 @@
+"""Three norms of an output's scaled error, and the limits they must keep."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from ..tasks.dtypes import Array, ArrayModule
+
+CHUNK = 1 << 20
+"""Elements looked at in one go."""
+TAIL_SHARE = 0.001
+"""The tail norm is the error that this share of the elements may exceed."""
+HEADROOM = 3.0
+"""Honest kernels may be this many times worse than the reference, or than rounding and serial summation explain."""
+_FEW = 64
+_ROW = 16
+_SAMPLE = 1 << 20
+
+
+class Norms(NamedTuple):
+    """Largest, 99.9th percentile and root-mean-square scaled error."""
+
+    maximum: float
+    tail: float
+    rms: float
+
+
+def scale_of(golden: Array, given: Array | None, xp: ArrayModule) -> Array:
+    """What each element's error is measured against, as flat f64, positive and finite.
+
+    golden: f64 of any shape; given: what the task says, of the same shape, or None: max(|golden|, rms of its row). A
+    row is the fewest last axes that hold 16 elements. A row of zeros takes the tensor's rms, a tensor of zeros takes 1.
+    """
+    row = 1
+    for extent in reversed(golden.shape):
+        row *= extent
+        if row >= _ROW:
+            break
+    rows = abs(golden.reshape(-1, row))
+    if not bool(xp.isfinite(rows).all()):
+        rows = xp.where(xp.isfinite(rows), rows, 0.0)
+    peak = float(rows.max())
+    if peak == 0:
+        return xp.ones(golden.size, np.float64)
+    # Divided by the peak first: squares of numbers near the end of f64's range would overflow.
+    mean_squares = xp.square(rows / peak).mean(axis=1)
+    row_rms = peak * xp.sqrt(xp.where(mean_squares > 0, mean_squares, mean_squares.mean()))
+    scale = xp.maximum(rows, row_rms[:, None]).reshape(-1)
+    if given is None:
+        return scale
+    given = given.reshape(-1)
+    return xp.where(xp.isfinite(given) & (given > 0), given, scale)
+
+
+def scaled_error(candidate: Array, golden: Array, scale: Array) -> Array:
+    """|candidate - golden| / scale of flat arrays, as f64; NaN or infinite where either is."""
+    with np.errstate(all="ignore"):
+        error = candidate - golden
+        return abs(error) / scale
+
+
+def measure_norms(golden: Array, scale: Array, candidate: Array, xp: ArrayModule) -> Norms:
+    """Norms of the scaled error over the elements where it is finite; zeros if there are none. All arrays flat f64.
+
+    The percentile of a large output is taken over an evenly spaced sample.
+    """
+    total = golden.size
+    kept: list[Array] = []
+    maximum, squares, count = 0.0, 0.0, 0
+    stride = max(1, total // _SAMPLE)
+    for start in range(0, total, CHUNK):
+        part = slice(start, min(total, start + CHUNK))
+        error = scaled_error(candidate[part], golden[part], scale[part])
+        if not math.isfinite(float(error.max())):
+            error = error[xp.isfinite(error)]
+        if error.size:
+            maximum = max(maximum, float(error.max()))
+            squares += float(xp.square(xp.minimum(error, 1e100)).sum())
+            count += error.size
+            kept.append(error[::stride])
+    if not count:
+        return Norms(0.0, 0.0, 0.0)
+    sample = xp.sort(xp.concatenate(kept))
+    tail = maximum if total * TAIL_SHARE < 1 else float(sample[sample.size - 1 - int(sample.size * TAIL_SHARE)])
+    return Norms(maximum, tail, math.sqrt(squares / count))
+
+
+def limits(declared: Norms, lower: Norms, *, rounding: float, lower_rounding: float, elements: int) -> Norms:
+    """The limit of each norm: between what honest kernels do and what the next lower precision does.
+
+    declared, lower: norms of the reference at the declared and at the next lower precision; rounding: the least error
+    an honest kernel must be allowed, from the roundoff of its output and of its running sums; lower_rounding: the lower
+    precision's unit roundoff; elements: of the output. The limit is the geometric mean of HEADROOM times the honest
+    error and the lower precision's, and never less than the former: where long sums drown the operands' rounding, honest
+    kernels win.
+    """
+    few = elements < _FEW
+
+    def limit(honest: float, wrong: float, least: float) -> float:
+        base = HEADROOM * max(honest, least)
+        if few:
+            # A few elements may round well by luck, which says nothing about the precision.
+            wrong = max(wrong, lower_rounding / 4)
+        return max(base, math.sqrt(base * min(wrong, 1.0)))
+
+    # Rounding errors spread about evenly up to their bound, so many of them have an rms well below it.
+    spread = rounding if few else rounding / 3
+    return Norms(
+        limit(declared.maximum, lower.maximum, rounding),
+        limit(declared.tail, lower.tail, rounding),
+        limit(declared.rms, lower.rms, spread),
+    )
