@@ -4,9 +4,14 @@
 the mean equal where the noise is symmetric. A block's log-ratio is a difference of two visits' noise, so under equal
 noise on both sides it is symmetric whatever the noise looks like, and this is the assumption of the exact interval
 (Wilcoxon 1945). From 16 blocks on a percentile-t bootstrap drops it (Hall 1988; the pivot's scale is the width of a
-Wilcoxon interval, which outliers cannot blow up). BCa (Efron 1987) was tried and is not used: at 16 blocks its 95%
-intervals covered 92 to 94%; `scripts/simulate_timing.py` prints the coverages. All of them assume that blocks are
-independent: see there for what drift and autocorrelation do.
+Wilcoxon interval, which outliers cannot blow up). BCa (Efron 1987) was tried and is not used: over 600 samples of 16
+blocks of normal, heavy-tailed and skewed noise its 95% intervals covered 92 to 94%. `scripts/simulate_timing.py` prints
+the coverage of what is used.
+
+What breaks them is dependence between blocks. Drift and waves that both sides share cancel within a block. A candidate
+that wanders from block to block on its own, or a process that is fast or slow for as long as it lives, leaves
+intervals too narrow: `noise.autocorrelation` points at the first, runs in fresh processes (effort `claim`) are for
+the second.
 """
 
 from __future__ import annotations
@@ -179,17 +184,17 @@ def _unbounded(center: float, count: int, alpha: float) -> Interval:
 def _pairwise_means(data: Array) -> Array:
     """Means of all pairs, each value with itself too, over the last axis: n(n+1)/2 of them."""
     first, second = np.triu_indices(data.shape[-1])
-    means: Array = (data[..., first] + data[..., second]) / 2
+    means: Array = data.take(first, axis=-1) + data.take(second, axis=-1)
+    means /= 2
     return means
 
 
 def _center_and_scale(data: Array, rank: int) -> tuple[Array, Array]:
     """Pseudo-median of every row, and the width between the rank-th smallest and largest pairwise means."""
     means = _pairwise_means(data)
+    means.sort(axis=-1)
     size = means.shape[-1]
-    middle = (size - 1) // 2, size // 2
-    means.partition(sorted({rank - 1, *middle, size - rank}), axis=-1)
-    center: Array = (means[..., middle[0]] + means[..., middle[1]]) / 2
+    center: Array = (means[..., (size - 1) // 2] + means[..., size // 2]) / 2
     width: Array = means[..., size - rank] - means[..., rank - 1]
     return center, width
 

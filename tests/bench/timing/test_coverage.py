@@ -1,4 +1,4 @@
-"""The promises under simulated noise, with peeking: coverage and false comparisons. Limits are 4 standard errors off."""
+"""The promises under simulated noise, with peeking: coverage, false comparisons. Limits are 4 standard errors off."""
 
 from __future__ import annotations
 
