@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .exits import EPILOG
-from .output import Column, bold, dim, json_option, paragraph, print_json, table
+from .output import Column, Progress, bold, dim, json_option, paragraph, print_json, table
 
 if TYPE_CHECKING:
     from ..tools.tasks import CaseLine, TaskDetail
@@ -82,6 +82,39 @@ def copy_command(*, name: str, target: Path, language: Any, role: Any, as_json: 
         return
     click.echo(f"{path}: the {role} kernel of {name}")
     click.echo(paragraph(f"change it, then: kforecast measure {path}", label="next".ljust(12)))
+
+
+@tasks_command.command("check", epilog=EPILOG)
+@click.argument("name", metavar="NAME|PATH", shell_complete=complete_task)
+@json_option
+def check_command(name: str, as_json: bool) -> int:
+    """Can the task tell right from wrong? Kernels that do nothing, or the wrong thing, have to fail on it.
+
+    Ends with 2 where one would pass.
+    """
+    from ..tools.tasks import check_task
+
+    with Progress() as progress:
+        check = check_task(name, on_progress=progress)
+    if as_json:
+        print_json(check.model_dump(mode="json"))
+        return 0 if check.testable else 2
+    click.echo(
+        f"{bold(check.name)}  {'can tell right from wrong' if check.testable else 'cannot tell right from wrong'}\n"
+    )
+    click.echo(
+        table(
+            [
+                Column("null kernel", [line.null for line in check.nulls]),
+                Column("caught in", [f"{line.caught} of {line.cases} cases" for line in check.nulls], right=True),
+                Column("", ["" if line.caught else "would pass as ok" for line in check.nulls]),
+            ]
+        )
+    )
+    if not check.testable:
+        step = "add checked cases, or fills, for which the output of those that pass is wrong."
+        click.echo("\n" + paragraph(step, label="next".ljust(12)))
+    return 0 if check.testable else 2
 
 
 def _page(task: TaskDetail) -> str:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import secrets
+from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -125,6 +128,43 @@ def copy_kernel(name: str, target: Path, *, language: KernelLanguage = "c", role
         step = "Name a place you can write to."
         raise InputError(f"the file cannot be written ({error.strerror})", value=target, next_step=step) from error
     return target
+
+
+class NullLine(BaseModel):
+    """One null kernel: in how many of the checked cases the gate caught it. 0: it would pass as `ok`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    null: str
+    caught: int
+    cases: int
+
+
+class TaskCheck(BaseModel):
+    """Whether a task can tell right from wrong: every null kernel has to be caught in at least one checked case."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    testable: bool
+    nulls: tuple[NullLine, ...]
+
+
+def check_task(name_or_path: str, *, on_progress: Callable[[str], None] = lambda text: None) -> TaskCheck:
+    """Put the null kernels through every checked case of a task, on fresh inputs. Raises InputError for no task."""
+    from ..bench.correctness.nulls import null_outputs, passing_nulls
+
+    task = load_task(name_or_path)
+    seed = secrets.randbits(31)
+    caught: Counter[str] = Counter()
+    tried: Counter[str] = Counter()
+    for number, case in enumerate(task.checked, 1):
+        on_progress(f"case {number} of {len(task.checked)}: {case.name}")
+        nulls = null_outputs(task, case, seed).keys()
+        tried.update(nulls)
+        caught.update(nulls - passing_nulls(task, case, seed))
+    lines = tuple(NullLine(null=null, caught=caught[null], cases=cases) for null, cases in tried.items())
+    return TaskCheck(name=task.name, testable=all(line.caught for line in lines), nulls=lines)
 
 
 def signature(task: Task) -> str:
