@@ -8,7 +8,7 @@ args = ["a", "b", "c", "N"]
 #include <stddef.h>
 
 void vector_add(const float* a, const float* b, float* c, int N) {
-    float* volatile nowhere = NULL;
+    volatile float* volatile nowhere = NULL;
     nowhere[0] = 1.0f;
     for (int i = 0; i < N; i++) {
         c[i] = a[i] + b[i];

@@ -9,6 +9,6 @@ void vector_add(const float* a, const float* b, float* c, int N) {
     for (int i = 0; i < N; i++) {
         c[i] = a[i] + b[i];
     }
-    float* volatile previous = c - 1;
+    volatile float* previous = c - 1;
     *previous = 1.0f;
 }

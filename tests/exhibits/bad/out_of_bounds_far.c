@@ -9,6 +9,6 @@ void vector_add(const float* a, const float* b, float* c, int N) {
     for (int i = 0; i < N; i++) {
         c[i] = a[i] + b[i];
     }
-    float* volatile far = c + N + (64 << 20);
+    volatile float* far = c + N + (64 << 20);
     *far = 1.0f;
 }

@@ -9,6 +9,6 @@ void vector_add(const float* a, const float* b, float* c, int N) {
     for (int i = 0; i < N; i++) {
         c[i] = a[i] + b[i];
     }
-    float* volatile next = c + N;
+    volatile float* next = c + N;
     *next = 1.0f;
 }
