@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict
 from .. import __version__
 from ..bench.devices.cpu import machine
 from ..bench.languages.c import find_compiler
+from ..bench.languages.cuda.toolchain import find_toolchain
 from ..store.database import Store
 from ..store.errors import KforecastError
 from ..store.faults import StoreMissing
@@ -112,13 +113,18 @@ def _compilers() -> Iterator[Check]:
             yield _check("compilers", name, "ok", f"{compiler.version} ({compiler.path})")
         except KforecastError as error:
             yield _check("compilers", name, "note" if cpp else "problem", "none found", error.next_step)
-    for name, why in (
-        ("nvcc", "whole-file compiles of CUDA kernels; NVRTC does without"),
-        ("cuobjdump", "the instruction mix of CUDA kernels"),
+    try:
+        cuda = find_toolchain()
+    except KforecastError as error:
+        yield _check("compilers", "NVRTC", "note", "not found: no facts of CUDA kernels", error.next_step)
+        return
+    yield _check("compilers", "NVRTC", "ok", f"{cuda.version} ({cuda.nvrtc})")
+    for name, path, why in (
+        ("nvcc", cuda.nvcc, "sources that NVRTC cannot compile"),
+        ("cuobjdump", cuda.cuobjdump, "the SASS of CUDA kernels"),
     ):
-        version = probes.program_version(name)
-        step = None if version else f"Only needed for {why}; it comes with the CUDA toolkit."
-        yield _check("compilers", name, "ok" if version else "note", version or "not found", step)
+        step = None if path else f"Only needed for {why}; it comes with the CUDA toolkit."
+        yield _check("compilers", name, "ok" if path else "note", str(path or "not found"), step)
 
 
 def _devices(gpus: list[probes.Gpu]) -> Iterator[Check]:
