@@ -10,7 +10,7 @@ import numpy as np
 from ...store.models import Mismatch, Tensor
 from ..tasks.dtypes import Array, ArrayModule, carrier_dtype, is_float, largest, raw_bits, to_float
 from .hints import hint
-from .norms import CHUNK, TAIL_SHARE, Norms, scaled_error
+from .norms import TAIL_SHARE, Norms, Scale
 
 
 @dataclass(frozen=True)
@@ -52,13 +52,13 @@ class ExactExpectation:
 
 @dataclass(frozen=True)
 class FloatExpectation:
-    """An output within a precision: golden and scale (flat f64), the norms of two references' errors, the limits."""
+    """An output within a precision: golden (flat f64), scale, the norms of two references' errors, and the limits."""
 
     case: str
     tensor: Tensor
     shape: tuple[int, ...]
     golden: Array
-    scale: Array
+    scale: Scale
     declared: Norms
     lower: Norms
     limits: Norms
@@ -71,10 +71,9 @@ class FloatExpectation:
         total = flat.size
         wrong = xp.zeros(total, bool)
         tail, finite, squares, worst, worst_at = 0, 0, 0.0, -1.0, 0
-        for start in range(0, total, CHUNK):
-            part = slice(start, min(total, start + CHUNK))
+        for part in self.scale.parts():
             value = to_float(flat[part], self.tensor.dtype, xp)
-            error = scaled_error(value, self.golden[part], self.scale[part])
+            error = self.scale.error(value, part, xp)
             top = float(error.max())
             # A comparison with NaN is false: a NaN never takes the short way, and is never accepted by its error.
             if not top <= self.limits.maximum:
@@ -85,7 +84,7 @@ class FloatExpectation:
             tail += int((error > self.limits.tail).sum())
             squares += float(xp.square(xp.minimum(error, 1e100)).sum())
             if top > worst:
-                worst, worst_at = top, start + int(error.argmax())
+                worst, worst_at = top, part.start + int(error.argmax())
         rms = math.sqrt(squares / finite)
         count = int(wrong.sum())
         if count:
@@ -109,8 +108,8 @@ class FloatExpectation:
         self, flat: Array, at: int, wrong: Array, *, count: int, rms: float, text: str, xp: ArrayModule
     ) -> Mismatch:
         dtype, limit = self.tensor.dtype, self.limits.maximum
-        one = slice(at, at + 1)
-        error = float(scaled_error(to_float(flat[one], dtype, xp), self.golden[one], self.scale[one])[0])
+        part = next(part for part in self.scale.parts() if at < part.stop)
+        error = float(self.scale.error(to_float(flat[part], dtype, xp), part, xp)[at - part.start])
         note = hint(
             flat.reshape(self.shape),
             self.golden.reshape(self.shape),

@@ -1,9 +1,9 @@
 """The gate: is every element of a kernel's outputs right?
 
-Golden values come from the reference in float64 on the exact inputs. Errors are scaled (`norms.scale_of`) and held
+Golden values come from the reference in float64 on the exact inputs. Errors are scaled (`norms.Scale`) and held
 against limits between the reference's own error at the declared precision and its error one precision lower: f64 to
-f32, f32 to TF32 operands, bf16 and f16 to FP8 E4M3 operands. NaNs and infinities must be exactly where the reference has
-them. Outputs of exact tasks, and integer outputs of any task, are compared bit by bit.
+f32, f32 to TF32 operands, bf16 and f16 to FP8 E4M3 operands. NaNs and infinities must be exactly where the reference
+has them. Outputs of exact tasks, and integer outputs of any task, are compared bit by bit.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ from ..tasks.reference import load_reference
 from ..tasks.shapes import output_tensors, shape_of
 from .compare import ExactExpectation, FloatExpectation
 from .goldens import LOWER_BITS, declared_outputs, golden_outputs, golden_scales, lower_outputs
-from .norms import limits, measure_norms, scale_of
+from .norms import Scale, limits, measure_norms
+
+__all__ = ["ExactExpectation", "Expectation", "FloatExpectation", "expect"]
 
 
 @dataclass(frozen=True)
@@ -64,9 +66,9 @@ def expect(task: Task, case: Case, inputs: Mapping[str, Array], xp: ArrayModule 
             continue
         name = tensor.name
         values = xp.ascontiguousarray(golden.pop(name).astype(np.float64, copy=False))
-        scale = scale_of(values, scales.pop(name, None), xp)
+        scale = Scale.of(values, scales.pop(name, None), xp)
         flat = values.reshape(-1)
-        norms = [measure_norms(flat, scale, result.pop(name).reshape(-1), xp) for result in (declared, lower)]
+        norms = [measure_norms(scale, result.pop(name).reshape(-1), xp) for result in (declared, lower)]
         limit = limits(
             norms[0],
             norms[1],

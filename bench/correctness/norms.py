@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -28,52 +30,81 @@ class Norms(NamedTuple):
     rms: float
 
 
-def scale_of(golden: Array, given: Array | None, xp: ArrayModule) -> Array:
-    """What each element's error is measured against, as flat f64, positive and finite.
+@dataclass(frozen=True)
+class Scale:
+    """What each element's error is measured against: `given` where the task says, else max(|golden|, rms of its row).
 
-    golden: f64 of any shape; given: what the task says, of the same shape, or None: max(|golden|, rms of its row). A
-    row is the fewest last axes that hold 16 elements. A row of zeros takes the tensor's rms, a tensor of zeros takes 1.
+    golden: flat f64. row_rms: of every row of `row` elements, positive; a row is the fewest last axes that hold 16
+    elements. given: flat f64, or None; where it is no positive number, the other rule holds.
     """
-    row = 1
-    for extent in reversed(golden.shape):
-        row *= extent
-        if row >= _ROW:
-            break
-    rows = abs(golden.reshape(-1, row))
-    if not bool(xp.isfinite(rows).all()):
-        rows = xp.where(xp.isfinite(rows), rows, 0.0)
-    peak = float(rows.max())
-    if peak == 0:
-        return xp.ones(golden.size, np.float64)
-    # Divided by the peak first: squares of numbers near the end of f64's range would overflow.
-    mean_squares = xp.square(rows / peak).mean(axis=1)
-    row_rms = peak * xp.sqrt(xp.where(mean_squares > 0, mean_squares, mean_squares.mean()))
-    scale = xp.maximum(rows, row_rms[:, None]).reshape(-1)
-    if given is None:
-        return scale
-    given = given.reshape(-1)
-    return xp.where(xp.isfinite(given) & (given > 0), given, scale)
+
+    golden: Array
+    row_rms: Array
+    row: int
+    given: Array | None = None
+
+    @classmethod
+    def of(cls, golden: Array, given: Array | None, xp: ArrayModule) -> Scale:
+        """golden: C-contiguous f64 of any shape; given: of the same shape, or None.
+
+        A row of zeros takes the whole tensor's rms, a tensor of zeros takes 1.
+        """
+        row = 1
+        for extent in reversed(golden.shape):
+            row *= extent
+            if row >= _ROW:
+                break
+        rows = abs(golden.reshape(-1, row))
+        if not bool(xp.isfinite(rows).all()):
+            rows = xp.where(xp.isfinite(rows), rows, 0.0)
+        # Divided by the peak first: squares of numbers near the end of f64's range would overflow.
+        peak = float(rows.max())
+        rows /= peak or 1.0
+        xp.square(rows, out=rows)
+        mean_squares = rows.mean(axis=1)
+        mean_squares = xp.where(mean_squares > 0, mean_squares, mean_squares.mean() if peak else 1.0)
+        row_rms = xp.sqrt(mean_squares) * (peak or 1.0)
+        return cls(golden.reshape(-1), row_rms, row, None if given is None else given.reshape(-1))
+
+    def parts(self) -> Iterator[slice]:
+        """The flat elements in pieces of about CHUNK: whole rows, or pieces of one row where rows are longer."""
+        total = self.golden.size
+        if self.row <= CHUNK:
+            step = CHUNK // self.row * self.row
+            yield from (slice(start, min(total, start + step)) for start in range(0, total, step))
+            return
+        for start in range(0, total, self.row):
+            stop = start + self.row
+            yield from (slice(at, min(stop, at + CHUNK)) for at in range(start, stop, CHUNK))
+
+    def error(self, candidate: Array, part: slice, xp: ArrayModule) -> Array:
+        """|candidate - golden| / scale of one of the `parts`, f64; NaN or infinite where either side is."""
+        golden = self.golden[part]
+        if self.row <= CHUNK:
+            rms = xp.repeat(self.row_rms[part.start // self.row : part.stop // self.row], self.row)
+        else:
+            rms = self.row_rms[part.start // self.row]
+        with np.errstate(all="ignore"):
+            size = abs(golden)
+            scale = xp.maximum(xp.where(size < np.inf, size, 0.0), rms)
+            if self.given is not None:
+                given = self.given[part]
+                scale = xp.where(xp.isfinite(given) & (given > 0), given, scale)
+            error = candidate - golden
+            return abs(error) / scale
 
 
-def scaled_error(candidate: Array, golden: Array, scale: Array) -> Array:
-    """|candidate - golden| / scale of flat arrays, as f64; NaN or infinite where either is."""
-    with np.errstate(all="ignore"):
-        error = candidate - golden
-        return abs(error) / scale
-
-
-def measure_norms(golden: Array, scale: Array, candidate: Array, xp: ArrayModule) -> Norms:
-    """Norms of the scaled error over the elements where it is finite; zeros if there are none. All arrays flat f64.
+def measure_norms(scale: Scale, candidate: Array, xp: ArrayModule) -> Norms:
+    """Norms of the scaled error over the elements where it is finite; zeros if there are none. candidate: flat f64.
 
     The percentile of a large output is taken over an evenly spaced sample.
     """
-    total = golden.size
+    total = candidate.size
     kept: list[Array] = []
     maximum, squares, count = 0.0, 0.0, 0
     stride = max(1, total // _SAMPLE)
-    for start in range(0, total, CHUNK):
-        part = slice(start, min(total, start + CHUNK))
-        error = scaled_error(candidate[part], golden[part], scale[part])
+    for part in scale.parts():
+        error = scale.error(candidate[part], part, xp)
         if not math.isfinite(float(error.max())):
             error = error[xp.isfinite(error)]
         if error.size:
@@ -94,8 +125,8 @@ def limits(declared: Norms, lower: Norms, *, rounding: float, lower_rounding: fl
     declared, lower: norms of the reference at the declared and at the next lower precision; rounding: the least error
     an honest kernel must be allowed, from the roundoff of its output and of its running sums; lower_rounding: the lower
     precision's unit roundoff; elements: of the output. The limit is the geometric mean of HEADROOM times the honest
-    error and the lower precision's, and never less than the former: where long sums drown the operands' rounding, honest
-    kernels win.
+    error and the lower precision's, and never less than the former: where long sums drown the operands' rounding,
+    honest kernels win.
     """
     few = elements < _FEW
 
