@@ -52,8 +52,11 @@ class Session(Protocol):
         """Estimated whole cost of one sample (set-up, flush, calls, check), the mean over the prepared sides and cases."""
         ...
 
-    def block(self, order: BlockOrder, group: int, repetitions: int) -> Block:
-        """Take one block of samples on every timed case; every output of a timed call is checked."""
+    def blocks(self, orders: Sequence[BlockOrder], run: int, group: int, repetitions: int) -> tuple[Block, ...]:
+        """Take blocks of samples on every timed case; every output of a timed call is checked.
+
+        A session may take fewer than asked for, but at least one. Each `run` has processes of its own.
+        """
         ...
 
     def environment(self) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from .header.signature import signatures
 from .lane import Lane, Program, Progress, Session
 from .timing.intervals import Interval
 from .timing.looks import Stop, after
-from .timing.plan import block_orders, plan_for
+from .timing.plan import SamplingPlan, block_orders, plan_for
 from .timing.samples import Block, BlockOrder, BlockSamples, valid_blocks
 from .timing.summary import CaseTiming, RatioResult, summarise
 
@@ -184,21 +184,32 @@ def _time(
     if compared:  # twice as many as the plan needs: some blocks may be discarded
         orders = block_orders(2 * plan.most_blocks, np.random.default_rng(secrets.randbits(128)))
     begin = time.monotonic()
-    for order in orders:
+    taken = 0
+    while taken < len(orders):
         if cancelled():
             raise Cancelled
-        progress(f"timing block {len(found.blocks) + 1} of at most {plan.most_blocks if compared else len(orders)}")
-        group = plan.group_of(len(valid_blocks(BlockSamples(names, found.blocks))[0]))
-        found.blocks += (session.block(order, group, plan.repetitions),)
+        complete = len(valid_blocks(BlockSamples(names, found.blocks))[0])
+        ask = _next_question(plan, complete) - complete if compared else len(orders) - taken
+        progress(f"timing block {taken + 1} of at most {plan.most_blocks if compared else len(orders)}")
+        part = orders[taken : taken + ask]
+        blocks = session.blocks(part, plan.run_of(complete), plan.group_of(complete), plan.repetitions)
+        taken += len(blocks)
+        found.blocks += blocks
         if compared:
             ratios, groups = valid_blocks(BlockSamples(names, found.blocks))
-            after_this = after(ratios, plan, time.monotonic() - begin, groups)
-            if isinstance(after_this, Stop):
-                found.stop = after_this
+            answer = after(ratios, plan, time.monotonic() - begin, groups)
+            if isinstance(answer, Stop):
+                found.stop = answer
                 break
     found.result = summarise(
         BlockSamples(names, found.blocks), plan, found.stop, clock_spread_ns=session.clock_spread_ns
     )
+
+
+def _next_question(plan: SamplingPlan, complete: int) -> int:
+    """The number of complete blocks at which there is something to ask: a look, a clear loser, the end of a run."""
+    run_end = (plan.run_of(complete) + 1) * plan.blocks_per_run
+    return min(n for n in (*plan.looks, plan.censor_blocks, run_end) if n > complete)
 
 
 def _measurement(job: Job, lane: Lane, found: _Found) -> Measurement:

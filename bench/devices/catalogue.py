@@ -1,4 +1,4 @@
-"""From a device's name to its lane: `cpu` today; every other name says what is missing."""
+"""From a device's name to its lane."""
 
 from __future__ import annotations
 
@@ -29,7 +29,10 @@ def normal_name(device: str) -> str:
 
 def open_lane(device: str) -> Lane:
     """The lane of a device. Raises DeviceError where the machine lacks it, InputError for a name that is no device."""
+    if device_kind(device) == "cuda":
+        from .cuda.lane import CudaLane
+
+        return CudaLane(int(normal_name(device).partition(":")[2]))
     from .cpu.lane import CpuLane
 
-    device_kind(device)
     return CpuLane(cache_dir())

@@ -15,12 +15,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ...store.errors import DeviceError
-from ...store.models import EntryFacts, Facts, Kernel
+from ...store.models import Dtype, EntryFacts, Facts, Kernel
 from ..header.signature import Signature
 from ..processes import Limits, clean_environment, run_limited
 from .build import Build
 
 DEFAULT_OPTIONS = ("-O3", "-march=native")
+_SCALARS: dict[Dtype, str] = {
+    "f64": "double", "f32": "float", "f16": "uint16_t", "bf16": "uint16_t", "i64": "int64_t", "i32": "int32_t",
+    "i16": "int16_t", "i8": "int8_t", "u64": "uint64_t", "u32": "uint32_t", "u16": "uint16_t", "u8": "uint8_t",
+}  # fmt: skip
 _CPP_SUFFIXES = (".cc", ".cpp", ".cxx", ".c++")
 _COMPILE_DEADLINE_S = 60.0
 
@@ -84,7 +88,7 @@ def _trampolines(kernel: Kernel, signatures: dict[str, Signature]) -> str:
     declared = set()
     for index, launch in enumerate(kernel.launches):
         parameters = signatures[launch.entry].parameters
-        types = ["void *" if parameter.pointer else parameter.ctype for parameter in parameters]
+        types = ["void *" if parameter.pointer else _SCALARS[parameter.dtype or "i32"] for parameter in parameters]
         if launch.entry not in declared:
             lines.append(f"extern void {launch.entry}({', '.join(types) or 'void'});")
             declared.add(launch.entry)

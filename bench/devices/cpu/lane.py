@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ....store.errors import InputError
+from ....store.errors import InputError, UnsupportedError
 from ....store.models import Case, Kernel, Mismatch, Task
 from ...correctness.gate import Expectation, expect
 from ...faults import KernelFault
@@ -176,7 +176,9 @@ class CpuSession:
     def sample_seconds(self) -> float:
         return statistics.fmean(self._cost_s) if self._cost_s else 0.05
 
-    def block(self, order: BlockOrder, group: int, repetitions: int) -> Block:
+    def blocks(self, orders: Sequence[BlockOrder], run: int, group: int, repetitions: int) -> tuple[Block, ...]:
+        """One block: here every block has processes of its own, so taking several at once would save nothing."""
+        order = orders[0]
         samples: list[Sample] = []
         for index, timed in enumerate(self._timed):
             processes: dict[Side, CandidateProcess] = {}
@@ -192,7 +194,7 @@ class CpuSession:
             finally:
                 for process in processes.values():
                     process.close()
-        return Block(order, tuple(samples), group)
+        return (Block(order, tuple(samples), group),)
 
     def _sample(self, side: Side, timed: _TimedCase, process: CandidateProcess) -> tuple[float, float]:
         """Nanoseconds of one cold call and of one warm call right after it; both outputs are checked."""
@@ -264,9 +266,11 @@ class CpuSession:
     def _start(self, side: Side, case: Case, arena: Arena) -> CandidateProcess:
         program = self._programs[side]
         try:
-            launches = plan_launches(program.kernel, self._task, case, program.signatures, CONSTANTS, device_kind="cpu")
+            launches = plan_launches(program.kernel, self._task, case, program.signatures, CONSTANTS)
         except InputError as error:
             raise KernelFault("launch_error", str(error)) from error
+        except UnsupportedError as error:
+            raise KernelFault("unsupported", str(error)) from error
         regions = {tensor.name: tensor.name for tensor in self._task.tensors}
         regions |= {entry.name: f"{side}/{entry.name}" for entry in program.kernel.scratch}
         candidate = CandidateProgram(program.build, launches, regions)

@@ -23,6 +23,7 @@ from ...header.plan import PlannedLaunch, PointerArg
 from ...languages.build import Build
 from ...languages.c import find_compiler
 from ...processes import clean_environment, run_limited
+from ..scalars import scalar_bits
 from .memory import GUARD, Arena
 
 OUTPUT_LIMIT = 16 << 20
@@ -35,14 +36,6 @@ _HEAD, _REGION, _LAUNCH, _ARGUMENT = (struct.Struct(text) for text in ("=II4096s
 _COMMAND, _REPLY = struct.Struct("=II"), struct.Struct("=IIqQ256s")
 _CALL, _NOTHING, _END = 1, 2, 3
 _READY, _DONE, _FAULT, _LOAD_FAILED = 1, 2, 3, 4
-_SCALARS = {
-    "float": "f", "double": "d", "char": "b", "signed char": "b", "unsigned char": "B", "short": "h",
-    "unsigned short": "H", "int": "i", "unsigned int": "I", "unsigned": "I", "long": "q", "unsigned long": "Q",
-    "long long": "q", "unsigned long long": "Q", "size_t": "Q", "ptrdiff_t": "q", "ssize_t": "q", "int8_t": "b",
-    "uint8_t": "B", "int16_t": "h", "uint16_t": "H", "int32_t": "i", "uint32_t": "I", "int64_t": "q", "uint64_t": "Q",
-    "bool": "?", "_Bool": "?", "intptr_t": "q", "uintptr_t": "Q",
-}  # fmt: skip
-
 
 @functools.cache
 def runner(cache: Path) -> Path:
@@ -81,14 +74,6 @@ class Program:
     launches: Sequence[PlannedLaunch]
     regions: Mapping[str, str]
     """Tensor or scratch name as the launch says it -> name of the region in the arena."""
-
-
-def _scalar_bits(ctype: str, value: int) -> int:
-    code = _SCALARS.get(ctype)
-    if code is None:
-        raise KernelFault("unsupported", f"a scalar parameter of type `{ctype}` cannot be passed; use an integer type")
-    converted: int | float = float(value) if code in "fd" else value
-    return int.from_bytes(struct.pack(f"={code}", converted).ljust(8, b"\0"), "little")
 
 
 class CandidateProcess:
@@ -161,7 +146,7 @@ class CandidateProcess:
                 if isinstance(argument, PointerArg):
                     packed.append(_ARGUMENT.pack(1, 0, index[program.regions[argument.name]]))
                 else:
-                    packed.append(_ARGUMENT.pack(0, 0, _scalar_bits(argument.ctype, argument.value)))
+                    packed.append(_ARGUMENT.pack(0, 0, scalar_bits(argument)))
             heads.append(_LAUNCH.pack(f"kforecast_launch_{number}".encode(), len(packed), 0))
             arguments.append(b"".join(packed))
         messages += [b"".join(heads), *arguments]

@@ -6,8 +6,8 @@ fraction of a second. One message in, one message out:
     open {handle}                      map the oracle's memory
     trust {cubin}                      load the launcher's own kernels, allocate the flush buffer
     load {cubin}                       load the candidate's or baseline's module -> {module, attributes}
-    program {module, launches, zero}   -> {program}; pointers are offsets within a slot
-    run {program, slots}               launch once per slot, then wait
+    program {module, launches, zero}   -> {program}; pointers are offsets from a slot's inputs or outputs
+    run {program, slots}               launch once per slot, then wait; a slot is [inputs, outputs], offsets in the memory
     time {samples}                     -> {times}: per sample microseconds cold and warm
     empty {count}                      -> {times}: the empty kernel, as `time` would time it
     unload                             drop modules and programs
@@ -69,21 +69,24 @@ class _Launch:
         self.grid: list[int] = data["grid"]
         self.block: list[int] = data["block"]
         self.smem: int = data["smem"]
-        self.offsets: list[tuple[int, int]] = []
+        self.inputs: list[tuple[int, int]] = []
+        self.outputs: list[tuple[int, int]] = []
         count = len(data["args"])
         self.values = (ctypes.c_uint64 * max(count, 1))()
         self.pointers = (ctypes.c_void_p * max(count, 1))()
         for index, (kind, value) in enumerate(data["args"]):
-            if kind == "p":
-                self.offsets.append((index, value))
-            else:
+            if kind == "s":
                 self.values[index] = value
+            else:
+                (self.inputs if kind == "i" else self.outputs).append((index, value))
             self.pointers[index] = ctypes.addressof(self.values) + 8 * index
         self.address = ctypes.addressof(self.pointers)
 
-    def launch(self, base: int, stream: Any) -> None:
-        for index, offset in self.offsets:
-            self.values[index] = base + offset
+    def launch(self, inputs: int, outputs: int, stream: Any) -> None:
+        for index, offset in self.inputs:
+            self.values[index] = inputs + offset
+        for index, offset in self.outputs:
+            self.values[index] = outputs + offset
         gx, gy, gz = self.grid
         bx, by, bz = self.block
         check(
@@ -99,11 +102,11 @@ class _Program:
         self.launches = launches
         self.zero = zero
 
-    def run(self, base: int, stream: Any) -> None:
+    def run(self, inputs: int, outputs: int, stream: Any) -> None:
         for offset, size in self.zero:
-            check(cuda.cuMemsetD8Async(base + offset, 0, size, stream), "cuMemsetD8Async")
+            check(cuda.cuMemsetD8Async(outputs + offset, 0, size, stream), "cuMemsetD8Async")
         for launch in self.launches:
-            launch.launch(base, stream)
+            launch.launch(inputs, outputs, stream)
 
 
 class Launcher:
@@ -153,7 +156,7 @@ class Launcher:
         self._nothing = _Launch(self._function(module, "nothing"), one)
         canary = int(check(cuda.cuMemAlloc(4096), "cuMemAlloc"))
         test = {"grid": [4, 1, 1], "block": [256, 1, 1], "smem": 0, "args": [("s", canary), ("s", 1024), ("s", 17)]}
-        _Launch(self._function(module, "canary"), test).launch(0, self.stream)
+        _Launch(self._function(module, "canary"), test).launch(0, 0, self.stream)
         got = (ctypes.c_uint32 * 1024)()
         check(cuda.cuMemcpyDtoHAsync(ctypes.addressof(got), canary, 4096, self.stream), "cuMemcpyDtoHAsync")
         self.synchronize()
@@ -181,8 +184,8 @@ class Launcher:
 
     def run(self, message: dict[str, Any]) -> dict[str, Any]:
         program = self.programs[message["program"]]
-        for slot in message["slots"]:
-            program.run(self.base + slot, self.stream)
+        for inputs, outputs in message["slots"]:
+            program.run(self.base + inputs, self.base + outputs, self.stream)
         self.synchronize()
         return {}
 
@@ -210,7 +213,7 @@ class Launcher:
                 if graph is not None:
                     check(cuda.cuGraphLaunch(graph, self.stream), "cuGraphLaunch")
                 else:
-                    program.run(self.base + slots[0], self.stream)
+                    program.run(self.base + slots[0][0], self.base + slots[0][1], self.stream)
                 check(cuda.cuEventRecord(end, self.stream), "cuEventRecord")
                 marks.append((begin, end, len(slots)))
             pending.append(marks)
@@ -227,7 +230,7 @@ class Launcher:
         assert self._nothing is not None
         self.programs.append(_Program([self._nothing], []))
         index = len(self.programs) - 1
-        calls = [0] * message["calls"]
+        calls = [[0, 0]] * message["calls"]
         answer = self.time({"samples": [{"program": index, "cold": calls, "warm": []}] * message["count"]})
         self.programs.pop()
         return answer
@@ -248,7 +251,7 @@ class Launcher:
         assert self._flush is not None
         # Lines that a kernel asked to persist survive any flush.
         check(cuda.cuCtxResetPersistingL2Cache(), "cuCtxResetPersistingL2Cache")
-        self._flush.launch(0, self.stream)
+        self._flush.launch(0, 0, self.stream)
 
     def _event(self) -> Any:
         if self._events:
@@ -258,12 +261,12 @@ class Launcher:
     def _elapsed_us(self, begin: Any, end: Any) -> float:
         return 1e3 * float(check(cuda.cuEventElapsedTime(begin, end), "cuEventElapsedTime"))
 
-    def _graph(self, program: _Program, slots: list[int]) -> Any:
+    def _graph(self, program: _Program, slots: list[list[int]]) -> Any:
         mode = cuda.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
         check(cuda.cuStreamBeginCapture(self.stream, mode), "cuStreamBeginCapture")
         try:
-            for slot in slots:
-                program.run(self.base + slot, self.stream)
+            for inputs, outputs in slots:
+                program.run(self.base + inputs, self.base + outputs, self.stream)
         finally:
             graph = check(cuda.cuStreamEndCapture(self.stream), "cuStreamEndCapture")
         executable = check(cuda.cuGraphInstantiate(graph, 0), "cuGraphInstantiate")

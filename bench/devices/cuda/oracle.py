@@ -5,11 +5,12 @@ inputs, golden values and everything else stay in memory of its own, which the l
 
     reserve {bytes}          (re)allocate the slab -> {handle}
     begin {task_id, task}    a new measurement: forget what its sides computed before
-    fill {layout, jobs}      inputs into slots, outputs and scratch poisoned, red zones written
-    check {layout, side, jobs}  -> {answers}: per job null, or what is wrong
+    fill {layouts, jobs}     inputs into place, outputs and scratch poisoned, red zones written
+    check {layouts, side, jobs}  -> {answers}: per job null, or what is wrong
     memory {}                -> {free, total} bytes of the device
 
-A job is {kind, case, set, slot}: contents number `set` of checked or timed case number `case`, at offset `slot`.
+A job is {kind, case, set, layout, in, out}: contents number `set` of checked or timed case number `case`, its inputs at offset
+`in` of the slab (null: they are there already), what the kernel writes at `out`, arranged as `layouts[layout]` says.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from ...correctness.norms import TAIL_SHARE
 from ...correctness.poison import poison_bits
 from ...tasks.dtypes import carrier_dtype, item_bytes, largest
 from ...tasks.inputs import make_inputs
-from ...tasks.shapes import bytes_of, input_tensors, output_tensors, shape_of
+from ...tasks.shapes import output_tensors, shape_of
 from .channel import Channel, ChannelClosed
 
 RENEW_AFTER = 64
@@ -105,17 +106,22 @@ class Oracle:
 
     def fill(self, message: dict[str, Any]) -> dict[str, Any]:
         assert self._task is not None
-        layout = message["layout"]
         copies, fills = [], []
         for job in message["jobs"]:
-            base = self._slab + job["slot"]
+            layout = message["layouts"][job["layout"]]
+            base = self._slab + job["out"]
             contents = self._get(job)
-            for name, array in contents.inputs.items():
-                copies.append((base + layout["tensors"][name][0], array.data.ptr, array.nbytes))
             for tensor in self._task.tensors:
                 if tensor.role == "out":
-                    offset, size = layout["tensors"][tensor.name]
+                    offset, size = layout["outputs"][tensor.name]
                     fills.append((base + offset, _word(tensor.dtype), size))
+                    continue
+                array = contents.inputs[tensor.name]
+                if tensor.role == "inout":
+                    copies.append((base + layout["outputs"][tensor.name][0], array.data.ptr, array.nbytes))
+                elif job["in"] is not None:
+                    place = self._slab + job["in"] + layout["inputs"][tensor.name][0]
+                    copies.append((place, array.data.ptr, array.nbytes))
             for offset, size, dtype in layout["scratch"]:
                 fills.append((base + offset, _word(dtype), size))
             for offset, size in layout["red"]:
@@ -126,13 +132,13 @@ class Oracle:
         return {}
 
     def check(self, message: dict[str, Any]) -> dict[str, Any]:
-        layout, side, jobs = message["layout"], message["side"], message["jobs"]
+        layouts, side, jobs = message["layouts"], message["side"], message["jobs"]
         answers: list[Any] = [None] * len(jobs)
-        self._red_zones(layout, jobs, answers)
-        same = self._same_as_verified(layout, side, jobs)
+        self._red_zones(layouts, jobs, answers)
+        same = self._same_as_verified(layouts, side, jobs)
         for index, job in enumerate(jobs):
             if answers[index] is None and not same[index]:
-                answers[index] = self._judge(layout, side, job)
+                answers[index] = self._judge(layouts[job["layout"]], side, job)
         return {"answers": answers}
 
     def memory(self, message: dict[str, Any]) -> dict[str, Any]:
@@ -170,25 +176,22 @@ class Oracle:
 
     # -- judging -------------------------------------------------------------------------------------------------
 
-    def _red_zones(self, layout: dict[str, Any], jobs: list[dict[str, Any]], answers: list[Any]) -> None:
-        zones = [(index, zone) for index in range(len(jobs)) for zone in layout["red"]]
-        if not zones:
-            return
-        rows = [(self._slab + jobs[index]["slot"] + offset, RED_WORD, size) for index, (offset, size) in zones]
-        changed = self._flags("changed_many", rows)
-        for (index, (offset, size)), hit in zip(zones, changed, strict=True):
+    def _red_zones(self, layouts: list[Any], jobs: list[dict[str, Any]], answers: list[Any]) -> None:
+        zones = [(index, zone) for index, job in enumerate(jobs) for zone in layouts[job["layout"]]["red"]]
+        rows = [(self._slab + jobs[index]["out"] + offset, RED_WORD, size) for index, (offset, size) in zones]
+        for (index, (offset, size)), hit in zip(zones, self._flags("changed_many", rows), strict=True):
             if hit and answers[index] is None:
-                answers[index] = self._overrun(layout, jobs[index], offset, size)
+                answers[index] = self._overrun(layouts[jobs[index]["layout"]], jobs[index], offset, size)
 
     def _overrun(self, layout: dict[str, Any], job: dict[str, Any], offset: int, size: int) -> dict[str, Any]:
-        zone = self._view(self._slab + job["slot"] + offset, (size,), np.dtype(np.uint8))
+        zone = self._view(self._slab + job["out"] + offset, (size,), np.dtype(np.uint8))
         at = int((zone != 0xA5).argmax())
-        ends = {first + length: name for name, (first, length) in layout["tensors"].items()}
+        ends = {first + length: name for name, (first, length) in layout["outputs"].items()}
         owner = ends.get(offset)
-        where = f"{at + 1} bytes past the end of {owner}" if owner else f"in the red zone at byte {offset + at} of the slot"
+        where = f"{at + 1} bytes past the end of {owner}" if owner else "between its buffers"
         return {"overrun": f"wrote outside its tensors: {where} (case {self._case(job).name})"}
 
-    def _same_as_verified(self, layout: dict[str, Any], side: str, jobs: list[dict[str, Any]]) -> list[bool]:
+    def _same_as_verified(self, layouts: list[Any], side: str, jobs: list[dict[str, Any]]) -> list[bool]:
         rows, owners = [], []
         same = [False] * len(jobs)
         for index, job in enumerate(jobs):
@@ -196,10 +199,11 @@ class Oracle:
             if known is None:
                 continue
             same[index] = True
+            places = layouts[job["layout"]]["outputs"]
             for name, array in known.items():
-                rows.append((self._slab + job["slot"] + layout["tensors"][name][0], array.data.ptr, array.nbytes))
+                rows.append((self._slab + job["out"] + places[name][0], array.data.ptr, array.nbytes))
                 owners.append(index)
-        for index, hit in zip(owners, self._flags("differ_many", rows) if rows else (), strict=True):
+        for index, hit in zip(owners, self._flags("differ_many", rows), strict=True):
             if hit:
                 same[index] = False
         return same
@@ -210,7 +214,7 @@ class Oracle:
         # Taken first, out of the launcher's reach: nothing can change them between two looks.
         outputs = {
             tensor.name: self._view(
-                self._slab + job["slot"] + layout["tensors"][tensor.name][0],
+                self._slab + job["out"] + layout["outputs"][tensor.name][0],
                 shape_of(tensor, case),
                 carrier_dtype(tensor.dtype, self.cp),
             ).copy()
@@ -264,6 +268,8 @@ class Oracle:
             self._kernels[name]((blocks, len(part)), (256,), (table[0], table[1], table[2], *tail))
 
     def _flags(self, name: str, rows: list[tuple[int, int, int]]) -> list[bool]:
+        if not rows:
+            return []
         flags = self.cp.zeros(len(rows), np.uint32)
         self._many(name, rows, flags)
         return [bool(flag) for flag in flags.get()]
@@ -273,13 +279,6 @@ def _word(dtype: str) -> int:
     """The poison of a dtype, repeated to 8 bytes."""
     size = item_bytes(dtype)
     return int.from_bytes(poison_bits(dtype).to_bytes(size, "little") * (8 // size), "little")
-
-
-def slot_tensors(task: Task, case: Any) -> list[tuple[str, int]]:
-    """Name and bytes of every tensor, in the order in which a slot holds them: inputs first, so that outputs' red zones
-    also guard what follows them."""
-    order = [*input_tensors(task), *(tensor for tensor in output_tensors(task) if tensor.role == "out")]
-    return [(tensor.name, bytes_of(tensor, case)) for tensor in order]
 
 
 _VERBS = ("reserve", "begin", "fill", "check", "memory")

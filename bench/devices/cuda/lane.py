@@ -1,0 +1,180 @@
+"""The `cuda:N` device: CUDA kernels compiled to cubins, launched by a process that holds nothing but a context."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from importlib import resources
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from ....store.errors import DeviceError, InputError
+from ....store.models import Case, Kernel, Launch, Task
+from ...header.entry import instantiate
+from ...header.signature import Signature
+from ...languages.build import Build
+from ...languages.cuda.compile import compile_cuda
+from ...tasks.floor import DeviceRates, floor_us
+from .device import DeviceFacts, device_facts
+from .helpers import Helper, Launchers
+from .monitor import Monitor
+from .session import CudaSession
+
+SLAB_SHARE = 0.35
+"""Share of the device's memory that inputs and outputs of one hand-over may take; pristine copies and golden values need
+the same again, and the kernels' own contexts the rest."""
+SLAB_MOST = 32 << 30
+_SLAB_STEP = 256 << 20
+
+
+class CudaLane:
+    """The device-only lane of one GPU. `rates`: its measured profile, from which floors follow; None: measured at once."""
+
+    kind = "cuda"
+    lane = "device-only"
+    launch_mode = "stream"
+
+    def __init__(self, ordinal: int, rates: DeviceRates | None = None) -> None:
+        self.device = f"cuda:{ordinal}"
+        self.ordinal = ordinal
+        self.facts: DeviceFacts = device_facts(ordinal)
+        self.device_id = self.facts.uuid
+        self.monitor = Monitor(ordinal)
+        self.rates = rates
+        self._handle = ""
+        self._slab_bytes = 0
+        self._launchers: Launchers | None = None
+        self._oracle: Helper | None = None
+
+    # -- compile -------------------------------------------------------------------------------------------------
+
+    def compile(self, kernel: Kernel, signatures: Sequence[Signature]) -> Build:
+        """Compile with NVRTC for this GPU's architecture, in the sandboxed pool. Needs no device."""
+        names = {}
+        for launch in kernel.launches:
+            values = {**self.constants, **kernel.tunables}
+            names[launch.entry] = instantiate(launch.entry, signatures, values).expression
+        return compile_cuda(kernel, names, arch=self.facts.arch)
+
+    @property
+    def constants(self) -> dict[str, int]:
+        """Names that geometry may use."""
+        return {"WARP": 32, "SM_COUNT": self.facts.sm_count, "SMEM_MAX": self.facts.smem_max}
+
+    # -- processes -----------------------------------------------------------------------------------------------
+
+    @property
+    def oracle(self) -> Helper:
+        if self._oracle is None or not self._oracle.alive:
+            self._oracle = Helper("oracle", self.ordinal)
+            self._handle, self._slab_bytes = "", 0
+        return self._oracle
+
+    def launcher(self) -> Helper:
+        """The launcher in use, replaced if it died."""
+        self.reserve(_SLAB_STEP)
+        return self._pool.current(self._handle)
+
+    def fresh_launcher(self) -> Helper:
+        """A launcher that has run nothing yet: a new run of a measurement."""
+        return self._pool.fresh(self._handle)
+
+    @cached_property
+    def _trusted(self) -> Path:
+        source = resources.files(__package__).joinpath("trusted.cu").read_text()
+        entries = ("flush", "nothing", "canary")
+        kernel = Kernel.make(
+            language="cuda",
+            name="trusted.cu",
+            source=source,
+            launches=tuple(Launch(entry=entry, args=()) for entry in entries),
+            task_id="",
+        )
+        build = compile_cuda(kernel, arch=self.facts.arch)
+        if build.binary is None:
+            raise DeviceError(
+                "the launcher's own kernels do not compile", value=build.facts.error, next_step="Run `kforecast doctor`."
+            )
+        return build.binary
+
+    @property
+    def _pool(self) -> Launchers:
+        if self._launchers is None:
+            self._launchers = Launchers(self.ordinal, self._trusted)
+        return self._launchers
+
+    def warm_up(self) -> None:
+        """Start every helper process now, in parallel, instead of when it is first needed."""
+        _ = self.oracle, self._pool
+
+    @cached_property
+    def slab_limit(self) -> int:
+        """Bytes that one hand-over may take."""
+        return min(int(SLAB_SHARE * self.facts.memory_bytes), SLAB_MOST)
+
+    def reserve(self, size: int) -> None:
+        """Make the slab at least `size` bytes. Raises DeviceError where the device has not that much."""
+        oracle = self.oracle
+        if size <= self._slab_bytes:
+            return
+        if size > 2 * self.slab_limit:
+            raise DeviceError(
+                "the task's cases do not fit into the GPU's memory",
+                value=f"{size} bytes wanted, {self.slab_limit} planned",
+                next_step="Give the task smaller timed cases.",
+            )
+        wanted = -(-max(size, min(2 * self._slab_bytes, self.slab_limit)) // _SLAB_STEP) * _SLAB_STEP
+        self._handle = oracle.ask("reserve", bytes=wanted)["handle"]
+        self._slab_bytes = wanted
+        if self._launchers is not None:
+            self._launchers.reopen(self._handle)
+
+    def end_session(self, *, clean: bool) -> None:
+        """Forget the session's modules; after an interruption, end the launcher that may still run its kernel."""
+        if self._launchers is None:
+            return
+        current = self._launchers.alive()
+        if current is None:
+            return
+        if clean:
+            current.ask("unload")
+        else:
+            current.close()
+
+    def close(self) -> None:
+        """End every helper process and wait for the reap: their device memory is free afterwards."""
+        if self._launchers is not None:
+            self._launchers.close()
+            self._launchers = None
+        if self._oracle is not None:
+            self._oracle.close()
+            self._oracle = None
+
+    # -- sessions ------------------------------------------------------------------------------------------------
+
+    def session(self, task: Task, *, call_deadline_s: float, cancelled: Callable[[], bool]) -> CudaSession:
+        """A session on this task. Raises InputError where the task has no timed case for CUDA."""
+        if not task.timed_on("cuda"):
+            raise InputError(
+                "the task has no timed case for cuda",
+                value=task.name,
+                next_step="Add `timed = [...]` (every device) or `timed.cuda = [...]` to the task.",
+            )
+        return CudaSession(self, task, call_deadline_s, cancelled)
+
+    @cached_property
+    def description(self) -> dict[str, Any]:
+        """The part of the fingerprint that does not change while the lane is open."""
+        return {**self.monitor.describe(), "arch": self.facts.arch, "l2_bytes": self.facts.l2_bytes}
+
+    @cached_property
+    def empty_us(self) -> float:
+        """What an empty kernel reads on this clock, in microseconds: the launch floor."""
+        times = self.launcher().ask("empty", calls=1, count=21)["times"]
+        return float(median(sample[0] for sample in times))
+
+    def floor_us(self, task: Task, case: Case) -> float | None:
+        if self.rates is None:
+            return None
+        return floor_us(task, case, self.rates, self.facts.l2_bytes, launch_us=self.empty_us)

@@ -1,0 +1,333 @@
+"""One measurement on a CUDA device: the oracle fills, the launcher runs and times, the oracle judges; never two at once."""
+
+from __future__ import annotations
+
+import math
+import secrets
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ....store.errors import DeviceError, InputError, UnsupportedError
+from ....store.models import Case, Mismatch, Task
+from ...faults import KernelFault
+from ...header.plan import PlannedLaunch, ScalarArg, plan_launches
+from ...lane import Program, Progress
+from ...timing.samples import SIDE_OF_LETTER, Block, BlockOrder, Sample, Side
+from ..scalars import scalar_bits
+from .faults import fault_reason, refusal_reason
+from .helpers import Helper, HelperDied
+from .layout import Layout, Slab, lay_out
+
+if TYPE_CHECKING:
+    from .lane import CudaLane
+
+INPUT_SETS = 3
+BATCH_BELOW_US = 30.0
+"""Kernels shorter than this are launched in batches of a graph: an event's own cost would be a visible part of them."""
+BATCH_AIM_US = 60.0
+MOST_BATCHED = 64
+WARM_BLOCKS = 3
+"""Blocks that also take the warm column: enough for a median, and it is no part of S."""
+_LAUNCH_DEADLINE_S = 5.0
+
+
+@dataclass
+class _TimedCase:
+    case: Case
+    layout: Layout
+    estimate_us: dict[Side, float] = field(default_factory=dict)
+    batch: int = 1
+
+
+@dataclass
+class _Visit:
+    """One call of a block still to be judged: the oracle's jobs in the order in which they were launched."""
+
+    side: Side
+    case_index: int
+    place: int
+    cold: list[dict[str, Any]]
+    warm: list[dict[str, Any]]
+
+
+class CudaSession:
+    """See `bench.lane.Session`."""
+
+    def __init__(self, lane: CudaLane, task: Task, call_deadline_s: float, cancelled: Callable[[], bool]) -> None:
+        self._lane = lane
+        self._task = task
+        self._deadline_s = call_deadline_s
+        self._cancelled = cancelled
+        self._programs: dict[Side, Program] = {}
+        self._modules: dict[Side, int] = {}
+        self._registered: dict[tuple[Side, str, int], int] = {}
+        self._timed: list[_TimedCase] = []
+        self._run = 0
+        self._blocks_taken = 0
+        self._random = np.random.default_rng(secrets.randbits(128))
+        self._sample_s: list[float] = []
+        self._states: list[dict[str, Any]] = [lane.monitor.read()]
+        self.isolation = "device-only (launcher process)"
+        self.clock_spread_ns = 0.0
+        lane.oracle.ask("begin", task_id=task.id, task=task.model_dump(mode="json"))
+
+    # -- sides ---------------------------------------------------------------------------------------------------
+
+    def add(self, side: Side, program: Program) -> None:
+        self._programs[side] = program
+        self._load(side)
+
+    def _load(self, side: Side) -> None:
+        answer = self._ask("load", cubin=str(self._programs[side].build.binary))
+        self._modules[side] = answer["module"]
+
+    def _reload(self) -> None:
+        """After a launcher was replaced: everything it knew is gone."""
+        self._modules.clear()
+        self._registered.clear()
+        for side in self._programs:
+            self._load(side)
+
+    def _program(self, side: Side, kind: str, index: int, case: Case, layout: Layout) -> int:
+        known = self._registered.get((side, kind, index))
+        if known is not None:
+            return known
+        program = self._programs[side]
+        try:
+            launches = plan_launches(program.kernel, self._task, case, program.signatures, self._lane.constants)
+        except InputError as error:
+            raise KernelFault("launch_error", str(error)) from error
+        except UnsupportedError as error:
+            raise KernelFault("unsupported", str(error)) from error
+        zero = [layout.outputs[name] for name in layout.zero]
+        zero += [layout.scratch[side, entry.name][:2] for entry in program.kernel.scratch if entry.zero]
+        answer = self._ask(
+            "program",
+            module=self._modules[side],
+            launches=[self._launch(side, program, launch, layout) for launch in launches],
+            zero=zero,
+        )
+        self._registered[side, kind, index] = answer["program"]
+        return int(answer["program"])
+
+    def _launch(self, side: Side, program: Program, launch: PlannedLaunch, layout: Layout) -> dict[str, Any]:
+        arguments: list[tuple[str, int]] = []
+        for argument in launch.args:
+            if isinstance(argument, ScalarArg):
+                arguments.append(("s", scalar_bits(argument)))
+            elif argument.name in layout.inputs:
+                arguments.append(("i", layout.inputs[argument.name][0]))
+            elif argument.name in layout.outputs:
+                arguments.append(("o", layout.outputs[argument.name][0]))
+            else:
+                arguments.append(("o", layout.scratch[side, argument.name][0]))
+        symbol = program.build.symbols[launch.entry]
+        return {"symbol": symbol, "grid": launch.grid, "block": launch.block, "smem": launch.smem, "args": arguments}
+
+    def _layout(self, case: Case) -> Layout:
+        try:
+            return lay_out(self._task, case, {s: p.kernel for s, p in self._programs.items()}, self._lane.constants)
+        except InputError as error:
+            raise KernelFault("launch_error", str(error)) from error
+
+    # -- asking the launcher -------------------------------------------------------------------------------------
+
+    def _ask(self, verb: str, deadline_s: float = _LAUNCH_DEADLINE_S, **fields: Any) -> dict[str, Any]:
+        """An answer of the launcher. What the kernel did to it is a KernelFault."""
+        launcher: Helper = self._lane.launcher()
+        try:
+            answer = launcher.ask(verb, deadline_s=deadline_s, cancelled=self._cancelled, **fields)
+        except HelperDied as death:
+            if death.overdue:
+                reason = f"it did not finish within its deadline of {deadline_s:g} s"
+                raise KernelFault("timeout", reason, death.output) from death
+            raise KernelFault("crashed", "it took the launcher process down", death.output) from death
+        if "fault" in answer:
+            output = launcher.output()
+            launcher.close()
+            raise KernelFault("crashed", fault_reason(answer["fault"], answer["text"]), output)
+        if "refused" in answer:
+            raise KernelFault("launch_error", refusal_reason(answer["refused"], answer["text"]))
+        return answer
+
+    # -- correctness ---------------------------------------------------------------------------------------------
+
+    def check(self, side: Side, cases: Sequence[Case], progress: Progress) -> Mismatch | None:
+        if not cases:
+            return None
+        progress(f"checking {len(cases)} cases")
+        layouts = [self._layout(case) for case in cases]
+        slab = Slab()
+        jobs = [
+            self._job("checked", index, 0, index, slab.take(layout.input_bytes), slab.take(layout.output_bytes))
+            for index, layout in enumerate(layouts)
+        ]
+        # Twice at the same addresses with other contents: the second round finds a kernel that kept its answers.
+        for contents in range(2):
+            for job in jobs:
+                job["set"] = contents
+            self._fill(layouts, jobs, slab)
+            for index, (case, job) in enumerate(zip(cases, jobs, strict=True)):
+                program = self._program(side, "checked", index, case, layouts[index])
+                try:
+                    self._ask("run", self._deadline_s, program=program, slots=[[job["in"], job["out"]]])
+                except KernelFault as fault:
+                    raise KernelFault(fault.verdict, f"{fault.reason} (case {case.name})", fault.diagnostics) from fault
+            mismatch = self._judge(layouts, side, jobs)
+            if mismatch is not None:
+                return mismatch
+        return None
+
+    def prepare(self, side: Side, progress: Progress) -> Mismatch | None:
+        progress("checking the timed cases")
+        if not self._timed:
+            self._timed = [_TimedCase(case, self._layout(case)) for case in self._task.timed_on("cuda")]
+        layouts = [timed.layout for timed in self._timed]
+        slab = Slab()
+        jobs: list[list[dict[str, Any]]] = []
+        for index, layout in enumerate(layouts):
+            places = [(slab.take(layout.input_bytes), slab.take(layout.output_bytes)) for _ in range(INPUT_SETS)]
+            jobs.append([self._job("timed", index, n, index, *place) for n, place in enumerate(places)])
+        every = [job for of_case in jobs for job in of_case]
+        self._fill(layouts, every, slab)
+        for index, timed in enumerate(self._timed):
+            program = self._program(side, "timed", index, timed.case, timed.layout)
+            samples = [{"program": program, "cold": [[job["in"], job["out"]]], "warm": []} for job in jobs[index]]
+            answer = self._ask("time", INPUT_SETS * self._deadline_s, samples=samples)
+            timed.estimate_us[side] = min(times[0] for times in answer["times"])
+        mismatch = self._judge(layouts, side, every)
+        if mismatch is None and set(self._timed[0].estimate_us) == set(self._programs):
+            for timed in self._timed:
+                timed.batch = self._batch(min(timed.estimate_us.values()), timed.layout)
+        return mismatch
+
+    def _batch(self, shortest_us: float, layout: Layout) -> int:
+        """Launches that share one sample: 1 for long kernels. Both sides take the same, or they would not compare."""
+        if shortest_us >= BATCH_BELOW_US:
+            return 1
+        wanted = math.ceil(BATCH_AIM_US / max(shortest_us, 1.0))
+        fits = self._lane.slab_limit // max(8 * (layout.input_bytes + layout.output_bytes), 1)
+        return max(1, min(wanted, MOST_BATCHED, fits))
+
+    # -- timing --------------------------------------------------------------------------------------------------
+
+    def sample_seconds(self) -> float:
+        if self._sample_s:
+            return statistics.fmean(self._sample_s)
+        estimates = [us for timed in self._timed for us in timed.estimate_us.values()]
+        # Before the first block: the call itself, and what filling, flushing and judging cost besides.
+        return 4e-6 * statistics.fmean(estimates) + 0.4e-3
+
+    def blocks(self, orders: Sequence[BlockOrder], run: int, group: int, repetitions: int) -> tuple[Block, ...]:
+        if run != self._run:
+            self._run = run
+            self._lane.fresh_launcher()
+            self._reload()
+        begin = time.perf_counter()
+        warm_left = WARM_BLOCKS - self._blocks_taken
+        per_block = sum(4 * repetitions * t.batch * (t.layout.input_bytes + 2 * t.layout.output_bytes) for t in self._timed)
+        count = max(1, min(len(orders), int(self._lane.slab_limit // max(per_block, 1))))
+        slab = Slab()
+        visits: list[list[_Visit]] = []
+        for number, order in enumerate(orders[:count]):
+            visits.append(self._visits(order, repetitions, slab, warm=number < warm_left))
+        every = [visit for of_block in visits for visit in of_block]
+        layouts = [timed.layout for timed in self._timed]
+        self._fill(layouts, [job for visit in every for job in (*visit.cold, *visit.warm)], slab)
+        samples = []
+        for visit in every:
+            timed = self._timed[visit.case_index]
+            program = self._program(visit.side, "timed", visit.case_index, timed.case, timed.layout)
+            cold = [[job["in"], job["out"]] for job in visit.cold]
+            # The warm call reads the inputs that the cold one just read, and writes elsewhere.
+            warm = [[c["in"], w["out"]] for c, w in zip(visit.cold, visit.warm, strict=False)]
+            samples.append({"program": program, "cold": cold, "warm": warm})
+        slowest = max(us for timed in self._timed for us in timed.estimate_us.values())
+        deadline_s = self._deadline_s + 20e-6 * slowest * sum(len(s["cold"]) + len(s["warm"]) for s in samples)
+        self._states.append(self._lane.monitor.read())
+        answer = self._ask("time", deadline_s, samples=samples)
+        self._states.append(self._lane.monitor.read())
+        for side in self._programs:
+            jobs = [job for visit in every if visit.side == side for job in (*visit.cold, *visit.warm)]
+            mismatch = self._judge(layouts, side, jobs)
+            if mismatch is not None:
+                raise KernelFault("incorrect", f"a timed call was wrong: {mismatch.explanation}")
+        self._blocks_taken += count
+        self._sample_s.append((time.perf_counter() - begin) / len(every))
+        return self._as_blocks(orders[:count], visits, answer["times"], group)
+
+    def _visits(self, order: BlockOrder, repetitions: int, slab: Slab, *, warm: bool) -> list[_Visit]:
+        visits = []
+        for index, timed in enumerate(self._timed):
+            layout = timed.layout
+            for place, letter in enumerate(order):
+                for _ in range(repetitions):
+                    cold, again = [], []
+                    for _ in range(timed.batch):
+                        contents = int(self._random.integers(INPUT_SETS))
+                        at = slab.take(layout.input_bytes)
+                        cold.append(self._job("timed", index, contents, index, at, slab.take(layout.output_bytes)))
+                        if warm:
+                            out = slab.take(layout.output_bytes)
+                            again.append(self._job("timed", index, contents, index, None, out))
+                    visits.append(_Visit(SIDE_OF_LETTER[letter], index, place, cold, again))
+        return visits
+
+    def _as_blocks(
+        self, orders: Sequence[BlockOrder], visits: list[list[_Visit]], times: list[list[float]], group: int
+    ) -> tuple[Block, ...]:
+        remaining = iter(times)
+        found = []
+        for order, of_block in zip(orders, visits, strict=True):
+            samples = []
+            for visit in of_block:
+                taken = next(remaining)
+                warm_ns = taken[1] * 1e3 if len(taken) > 1 else None
+                samples.append(Sample(visit.side, visit.case_index, taken[0] * 1e3, warm_ns, visit.place))
+            found.append(Block(order, tuple(samples), group))
+        return tuple(found)
+
+    # -- asking the oracle ---------------------------------------------------------------------------------------
+
+    def _job(self, kind: str, case: int, contents: int, layout: int, at: int | None, out: int) -> dict[str, Any]:
+        return {"kind": kind, "case": case, "set": contents, "layout": layout, "in": at, "out": out}
+
+    def _fill(self, layouts: Sequence[Layout], jobs: Sequence[dict[str, Any]], slab: Slab) -> None:
+        self._lane.reserve(slab.end)
+        self._lane.oracle.ask("fill", layouts=[layout.as_message() for layout in layouts], jobs=jobs)
+
+    def _judge(self, layouts: Sequence[Layout], side: Side, jobs: Sequence[dict[str, Any]]) -> Mismatch | None:
+        messages = [layout.as_message() for layout in layouts]
+        answers = self._lane.oracle.ask("check", layouts=messages, side=side, jobs=jobs)["answers"]
+        for answer in filter(None, answers):
+            if "overrun" in answer:
+                raise KernelFault("incorrect", answer["overrun"])
+            return Mismatch.model_validate(answer["mismatch"])
+        return None
+
+    def environment(self) -> dict[str, Any]:
+        batches = {timed.case.name: timed.batch for timed in self._timed}
+        return {**self._lane.description, "states": self._states, "launches_per_sample": batches}
+
+    @property
+    def launch_mode(self) -> str:
+        return "graph" if any(timed.batch > 1 for timed in self._timed) else "stream"
+
+    def __enter__(self) -> CudaSession:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            self._lane.end_session(clean=error is None or isinstance(error, KernelFault))
+        except HelperDied as death:
+            raise DeviceError(
+                "the launcher died while it was idle", value=death.output, next_step="Run `kforecast doctor`."
+            ) from death
