@@ -17,7 +17,7 @@ from ..build import Build
 from . import nvcc
 from .cache import BuildCache, Entry
 from .includes import STAND_INS, refused_include
-from .messages import PROGRAM_NAME, error_text, file_name, in_users_name, kernels_in, missing_header
+from .messages import PROGRAM_NAME, error_text, file_name, in_users_name, kernels_in, missing_header, warnings_text
 from .options import arch_specific, check_arch, compiler_flags
 from .pool import CompilePool, Outcome, shared_pool
 from .ptx import ptx_mix
@@ -205,7 +205,7 @@ def _build(entry: Entry, wanted: Mapping[str, str], file: str) -> Build:
         compile_ms=data["compile_ms"],
         entries=tuple(_entry_facts(launch, data["resources"].get(symbol)) for launch, symbol in symbols.items()),
         instruction_mix=data["mix"],
-        warnings=without_ptxas_info(log),
+        warnings=warnings_text(log),
     )
     return Build(entry.files["kernel.cubin"], facts, symbols, without_ptxas_info(log))
 

@@ -10,7 +10,7 @@ from .resources import without_ptxas_info
 PROGRAM_NAME = "kforecast-kernel.cu"
 """What compilers are told the file is called: equal sources share a cache entry whatever their files are called."""
 
-_ERROR_LIMIT = 4000
+_TEXT_LIMIT = 4000
 _MAP_ERROR = re.compile(r"^__nv_name_map\((\d+)\): error: (.*)\n", re.MULTILINE)
 _MAP_NAME = re.compile(r"#pragma nv_mangled_name (.*)")
 _MAP_BLOCK = re.compile(r"^__nv_name_map\(\d+\): error: .*\n(?:[ \t]+.*\n)*\n?", re.MULTILINE)
@@ -50,7 +50,17 @@ def error_text(log: str, *, kernels: Iterable[str]) -> str:
         found = ", ".join(sorted(set(kernels))) or "none"
         lines = [f'{PROGRAM_NAME}: error: launch entry "{name}": {reason}' for name, reason in reasons.items()]
         text = "\n".join([*lines, f"kernels found: {found}"]) if lines else log
-    return text if len(text) <= _ERROR_LIMIT else text[:_ERROR_LIMIT] + "\n[cut here]"
+    return clipped(text)
+
+
+def warnings_text(log: str) -> str:
+    """The warnings in the log of a compilation that went well, at most 4,000 characters."""
+    return clipped(_REMARK.sub("", without_ptxas_info(log)).strip())
+
+
+def clipped(text: str) -> str:
+    """The text, or its first 4,000 characters and a note that it goes on."""
+    return text if len(text) <= _TEXT_LIMIT else text[:_TEXT_LIMIT] + "\n[cut here]"
 
 
 def missing_header(log: str) -> str | None:

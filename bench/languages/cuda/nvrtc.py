@@ -30,7 +30,7 @@ class NvrtcError(Exception):
 
 
 class Nvrtc:
-    """The loaded library. A plain dlopen of the wheel's libnvrtc cannot find its builtins, so those are loaded first."""
+    """The loaded library. A plain dlopen of a wheel's libnvrtc cannot find its builtins, so those are loaded first."""
 
     def __init__(self, library: str, builtins: str) -> None:
         self._builtins = ctypes.CDLL(builtins, mode=ctypes.RTLD_GLOBAL)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Mapping
+from itertools import zip_longest
 
 _FUNCTION = re.compile(
     r"^\s*(?:\.(?:visible|weak|extern)\s+)*\.(entry|func)\s+(?:\([^)]*\)\s*)?([\w$.]+)", re.MULTILINE
@@ -13,7 +14,9 @@ _INSTRUCTION = re.compile(r"^\s*(?:[\w$]+:\s*)?(?:@!?%?\w+\s+)?([a-z][a-z0-9_]*(
 _NOISE = re.compile(r"//[^\n]*|^\s*\.loc\b[^\n]*", re.MULTILINE)
 _SPACES = ("global", "shared", "local", "const", "param")
 _TYPES = re.compile(r"(?:[busf]|bf|tf|e\dm)\d+\w*|pred")
-_MMA_TYPES = re.compile(r"f64|f32|tf32|bf16|f16|e4m3|e5m2|e2m1|e3m2|e2m3|[su]8|[su]4|b1")
+_MMA_TYPES = re.compile(
+    r"f64|f32|tf32|bf16|f16|e4m3|e5m2|e2m1|e3m2|e2m3|[su]8|[su]4|b1|s32|f8f6f4|mxf4|mxf8f6f4|mxf4nvf4|i8"
+)
 _TYPED = {"add", "sub", "mul", "mad", "fma", "div", "min", "max", "rcp", "sqrt", "rsqrt", "abs", "neg"}
 _MOVES = {"ld", "st", "ldu"}
 _ATOMICS = {"atom", "red"}
@@ -69,7 +72,7 @@ def _bodies(ptx: str) -> list[tuple[str, str]]:
     """Each defined function's symbol and the text between its braces; declarations have none."""
     heads = list(_FUNCTION.finditer(ptx))
     found = []
-    for head, following in zip(heads, [*heads[1:], None], strict=True):
+    for head, following in zip_longest(heads, heads[1:]):
         text = ptx[head.end() : following.start() if following else len(ptx)]
         opening, end = text.find("{"), text.find(";")
         if opening >= 0 and not 0 <= end < opening:
@@ -78,7 +81,7 @@ def _bodies(ptx: str) -> list[tuple[str, str]]:
 
 
 def _opcodes(body: str) -> list[str]:
-    # Statements end with `;` wherever the line ends (a call spans several lines, inline assembly puts several on one), and
+    # Statements end with `;` wherever the line ends (a call spans several lines, inline assembly puts several on one);
     # `.loc` lines end with nothing.
     text = _NOISE.sub("", body)
     matches = (_INSTRUCTION.match(statement + ";") for statement in re.split(r"[{};]", text))
@@ -122,9 +125,8 @@ def _mma_operand(parts: list[str]) -> str | None:
     """The element type of a matrix instruction's first factor; None for its loads, stores, fences and waits."""
     if "mma" not in parts and "mma_async" not in parts:
         return None
-    kinds = [part for part in parts if part in ("kind", "f8f6f4", "mxf4", "mxf8f6f4", "mxf4nvf4", "i8")]
     types = [part for part in parts if _MMA_TYPES.fullmatch(part)]
     if parts[0] == "tcgen05":
-        return (types or [kind for kind in kinds if kind != "kind"] or [None])[0]
-    # Order of types: d, a, b, c for mma and wmma; d, a, b for wgmma.
-    return types[1] if len(types) > 1 else None
+        return types[0] if types else None
+    # d, a, b, c for mma and wmma; d, a, b for wgmma; d, c alone for wmma on f16.
+    return types[1] if len(types) > 2 else "f16"

@@ -65,5 +65,5 @@ def from_cuobjdump(text: str, *, reserved_shared: int = 0) -> dict[str, Resource
 
 
 def without_ptxas_info(log: str) -> str:
-    """A compiler's log without the lines that say only what `from_ptxas` reads."""
+    """A compiler's log without the lines that `from_ptxas` reads."""
     return _PTXAS_INFO.sub("", log).strip("\0 \n")

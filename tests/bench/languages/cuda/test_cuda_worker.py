@@ -1,0 +1,114 @@
+"""What a compiler, fed hostile text or simply broken, may do to the process that asked."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from kforecast.bench.languages.cuda.pool import CompilePool, Outcome
+from kforecast.store.errors import DeviceError
+
+
+def sh(pool: CompilePool, script: str, *, deadline_s: float = 20.0, outputs: tuple[str, ...] = ()) -> Outcome:
+    return pool.run([["/bin/sh", "-c", script]], files={}, outputs=outputs, deadline_s=deadline_s)
+
+
+def alive(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return state != "Z"
+
+
+def test_a_job_past_its_deadline_dies_with_all_it_started(pool: CompilePool, tmp_path: Path) -> None:
+    pids = tmp_path / "pids"
+    outcome = sh(pool, f"sleep 300 & echo $! > {pids}; echo $$ >> {pids}; sleep 300", deadline_s=0.5)
+    assert outcome.failure == "the compiler was still running after 0.5 s and was stopped"
+    assert not any(alive(int(pid)) for pid in pids.read_text().split())
+
+
+def test_processes_left_behind_by_a_finished_job_are_killed(pool: CompilePool, tmp_path: Path) -> None:
+    pid = tmp_path / "pid"
+    assert sh(pool, f"sleep 300 > /dev/null 2>&1 & echo $! > {pid}").ok
+    assert not alive(int(pid.read_text()))
+
+
+def test_a_crash_is_told_and_the_next_job_is_served(pool: CompilePool) -> None:
+    assert sh(pool, "kill -SEGV $PPID").failure == "the compiler was killed by SIGSEGV"
+    assert sh(pool, "exit 3").failure is None
+    outcome = pool.compile(
+        "__global__ void k() {}",
+        name="a.cu",
+        options=["--gpu-architecture=sm_90"],
+        headers={},
+        entries=["k"],
+        deadline_s=60,
+    )
+    assert outcome.ok
+    assert outcome.symbols == {"k": "_Z1kv"}
+
+
+def test_floods_and_huge_files_are_cut(pool: CompilePool) -> None:
+    flood = sh(pool, "head -c 50000000 /dev/zero | tr '\\0' x")
+    assert flood.ok
+    assert len(flood.log) == 1 << 20
+    huge = sh(pool, "head -c 2000000000 /dev/zero > out", outputs=("out",))
+    assert not huge.ok
+    assert huge.files == {}
+
+
+def test_each_job_has_a_folder_of_its_own_that_is_gone_afterwards(pool: CompilePool) -> None:
+    outcome = pool.run(
+        [["/bin/sh", "-c", "cat sub/in > out; pwd; echo $HOME $TMPDIR"]],
+        files={"sub/in": b"abc"},
+        outputs=("out", "absent"),
+        deadline_s=20.0,
+    )
+    assert outcome.files == {"out": b"abc"}
+    folder, homes = outcome.log.splitlines()
+    assert homes == f"{folder} {folder}"
+    assert not Path(folder).exists()
+
+
+def test_the_environment_is_not_the_callers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KFORECAST_TEST_SECRET", "hush")
+    with CompilePool(workers=1) as pool:
+        assert "hush" not in sh(pool, "env").log
+
+
+def test_limits_stand(pool: CompilePool) -> None:
+    core, size, memory = sh(pool, "ulimit -c; ulimit -f; ulimit -v").log.split()
+    assert core == "0"
+    assert int(size) > 0
+    assert int(memory) > 0
+
+
+def test_a_worker_killed_between_jobs_is_replaced() -> None:
+    with CompilePool(workers=1) as pool:
+        worker = int(sh(pool, "ps -o ppid= -p $PPID").log)
+        os.kill(worker, signal.SIGKILL)
+        deadline = time.monotonic() + 20
+        while alive(worker) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert int(sh(pool, "ps -o ppid= -p $PPID").log) != worker
+
+
+def test_a_worker_killed_under_a_job_is_an_error_of_the_machinery() -> None:
+    with CompilePool(workers=1) as pool:
+        with pytest.raises(DeviceError, match="compile worker failed"):
+            sh(pool, "kill -9 $(ps -o ppid= -p $PPID)")
+        assert sh(pool, "echo on").log == "on\n"
+
+
+def test_closing_the_pool_ends_its_workers() -> None:
+    pool = CompilePool(workers=1)
+    worker = int(sh(pool, "ps -o ppid= -p $PPID").log)
+    pool.close()
+    assert not alive(worker)
+    with pytest.raises(DeviceError, match="closed"):
+        sh(pool, "true")
