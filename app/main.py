@@ -118,7 +118,7 @@ def _invoke(arguments: list[str]) -> int:
 def _tell(error: KforecastError, arguments: list[str]) -> int:
     value = "" if error.value is None else f": {error.value}"
     click.echo(f"{click.style('error:', fg='red', bold=True)} {error.what}{value}", err=True)
-    click.echo(f"       {error.next_step}", err=True)
+    click.echo(f"       {error.next_step}", err=True)  # further lines as they are: they may be there to paste
     if "--json" in arguments:
         click.echo(json.dumps(error.as_dict()))
     if _debugging(arguments):

@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..store.errors import InputError, KforecastError
+from ..store.errors import KforecastError
 from .exits import EPILOG
+from .launch_options import launch_options, read_launch
 from .output import Progress, json_option, print_json
 
 if TYPE_CHECKING:
     from ..tools.results import MeasureResult
-
-_HEADER_OPTIONS = "For a file without a kernel header (see docs/kernel-header.md)"
 
 
 @click.command("measure", epilog=EPILOG, short_help="Measure kernels.")
@@ -27,16 +26,7 @@ _HEADER_OPTIONS = "For a file without a kernel header (see docs/kernel-header.md
     type=click.Choice(["quick", "normal", "claim"]),
     help="How sure to get; claim repeats in fresh processes. Default: normal.",
 )
-@click.option("--set", "settings", metavar="NAME=VALUE", multiple=True, help="Set a tunable of the header. Repeatable.")
-@click.option(
-    "--option", "options", metavar="FLAG", multiple=True, help="A compiler option, e.g. -ffast-math. Repeatable."
-)
-@click.option("--entry", metavar="NAME", help=f"{_HEADER_OPTIONS}: the function to call.")
-@click.option("--args", "arguments", metavar="LIST", help="Likewise: its arguments in order, e.g. 'x, y, R, C'.")
-@click.option("--grid", metavar="LIST", help="Likewise, CUDA: blocks in x, y, z, e.g. 'cdiv(N, 256)'.")
-@click.option("--block", metavar="LIST", help="Likewise, CUDA: threads in x, y, z.")
-@click.option("--smem", metavar="BYTES", help="Likewise, CUDA: dynamic shared memory.")
-@click.option("--override", is_flag=True, help="Let the four options above win over the file's header.")
+@launch_options
 @click.option(
     "--timeout",
     "timeout_s",
@@ -53,17 +43,10 @@ def measure_command(
     task: str | None,
     device: str | None,
     effort: Any,
-    settings: tuple[str, ...],
-    options: tuple[str, ...],
-    entry: str | None,
-    arguments: str | None,
-    grid: str | None,
-    block: str | None,
-    smem: str | None,
-    override: bool,
     timeout_s: float | None,
     no_broker: bool,
     as_json: bool,
+    **launch: Any,
 ) -> int:
     """Measure kernels: is each right, how fast is it, and how much faster than the baseline?
 
@@ -84,10 +67,7 @@ def measure_command(
         "task": task,
         "device": device or config.device,
         "effort": effort or config.effort,
-        "geometry": _geometry(entry, arguments, grid, block, smem),
-        "settings": _settings(settings),
-        "override": override,
-        "options": options,
+        **read_launch(launch),
         "timeout_s": timeout_s,
         "use_broker": not no_broker,
     }
@@ -131,46 +111,3 @@ def _exit_code(results: list[MeasureResult | KforecastError]) -> int:
     if any(result.state != "completed" for result in finished):
         return 4
     return 0 if all(result.ok for result in finished) else 1
-
-
-def _settings(pairs: tuple[str, ...]) -> dict[str, int] | None:
-    settings: dict[str, int] = {}
-    for pair in pairs:
-        name, equals, value = pair.partition("=")
-        try:
-            settings[name.strip()] = int(value, 0)
-        except ValueError:
-            equals = ""
-        if not equals or not name.strip():
-            step = "Write NAME=VALUE with a whole number, e.g. --set BLOCK=256."
-            raise InputError("a tunable's setting is not NAME=VALUE", value=pair, next_step=step)
-    return settings or None
-
-
-def _geometry(
-    entry: str | None, arguments: str | None, grid: str | None, block: str | None, smem: str | None
-) -> Any | None:
-    if entry is None and arguments is None and grid is None and block is None and smem is None:
-        return None
-    from ..bench.header.load import Geometry
-
-    return Geometry(
-        entry=entry,
-        args=split_list(arguments),
-        grid=split_list(grid),
-        block=split_list(block),
-        smem=smem,
-    )
-
-
-def split_list(text: str | None) -> tuple[str, ...] | None:
-    """The parts between top-level commas: `cdiv(N, 256), M` is two. None for None."""
-    if text is None:
-        return None
-    parts, depth, start = [], 0, 0
-    for index, character in enumerate(text):
-        depth += (character == "(") - (character == ")")
-        if character == "," and depth == 0:
-            parts.append(text[start:index])
-            start = index + 1
-    return tuple(part.strip() for part in [*parts, text[start:]])

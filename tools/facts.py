@@ -1,0 +1,235 @@
+"""What is known of a kernel without running it: does it compile, what it takes of the machine, what it is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from pydantic import BaseModel, ConfigDict
+
+from ..bench.header.geometry import Geometry
+from ..bench.header.load import load_kernel
+from ..bench.header.plan import plan_launches
+from ..bench.header.signature import Signature, signatures
+from ..bench.tasks.builtin import builtin_names, builtin_task
+from ..bench.tasks.load import load_task, resolve_task
+from ..store import kernels, tasks
+from ..store.database import Store
+from ..store.errors import InputError, KforecastError, UnsupportedError
+from ..store.models import EntryFacts, Facts, Kernel, Language, Task
+from ..store.paths import cache_dir
+
+DEFAULT_ARCH = "sm_90"
+
+
+class FactsResult(BaseModel):
+    """Compile verdict and facts of one kernel. occupancy: 0..1, the lowest over the timed cases; null: not known.
+
+    instruction_mix: instructions by kind, of the whole binary, as they stand, not as they run.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    summary: str
+    ok: bool
+    error: str | None
+    name: str
+    kernel_id: str
+    task: str
+    language: Language
+    arch: str
+    toolchain: str
+    code_bytes: int | None
+    compile_ms: float | None
+    entries: tuple[EntryFacts, ...]
+    instruction_mix: dict[str, int]
+    warnings: tuple[str, ...]
+    labels: tuple[str, ...]
+    diagnostics: str | None
+    next: str
+
+
+def facts(
+    kernel: str,
+    *,
+    task: str | None = None,
+    arch: str | None = None,
+    geometry: Geometry | None = None,
+    settings: dict[str, int] | None = None,
+    override: bool = False,
+    options: tuple[str, ...] = (),
+) -> FactsResult:
+    """Compile a kernel for an architecture and say what the compiler knows. Needs no GPU and runs nothing.
+
+    kernel: a path, an id `k_…`, or source text if it contains a newline. arch: CUDA only, e.g. `sm_90`.
+    Raises InputError for what is wrong with the file or its header, DeviceError without a compiler, UnsupportedError
+    for a language that has no facts yet. A compile error is an answer whose `ok` is false.
+    """
+    found = _find(kernel, task=task, geometry=geometry, settings=settings, override=override, options=options)
+    if found.kernel.language == "c":
+        result, log = _c_facts(found, arch)
+    elif found.kernel.language == "cuda":
+        result, log = _cuda_facts(found, arch or DEFAULT_ARCH)
+    else:
+        raise UnsupportedError(
+            "this version has no facts of kernels in that language",
+            value=found.kernel.language,
+            next_step="Facts are there for C and CUDA kernels.",
+        )
+    return FactsResult(
+        summary=_summary(found.kernel, result),
+        ok=result.ok,
+        error=result.error,
+        name=found.kernel.name,
+        kernel_id=found.kernel.id,
+        task=found.task.name,
+        language=found.kernel.language,
+        arch=result.arch,
+        toolchain=result.toolchain,
+        code_bytes=result.code_bytes,
+        compile_ms=result.compile_ms,
+        entries=result.entries,
+        instruction_mix=result.instruction_mix,
+        warnings=(*found.warnings, *((result.warnings,) if result.warnings else ())),
+        labels=found.labels,
+        diagnostics=None if result.ok else log or result.error,
+        next="Measure it: facts do not say how fast it is." if result.ok else "Fix the first error, then ask again.",
+    )
+
+
+def facts_many(
+    kernels_given: Sequence[str],
+    *,
+    on_progress: Callable[[str], None] = lambda text: None,
+    task: str | None = None,
+    arch: str | None = None,
+    geometry: Geometry | None = None,
+    settings: dict[str, int] | None = None,
+    override: bool = False,
+    options: tuple[str, ...] = (),
+) -> list[FactsResult | KforecastError]:
+    """`facts` of several kernels in input order; what is wrong with one does not keep the others from answering."""
+    answers: list[FactsResult | KforecastError] = []
+    for number, kernel in enumerate(kernels_given, 1):
+        on_progress(f"compiling {number} of {len(kernels_given)}: {kernel}")
+        try:
+            answer = facts(
+                kernel,
+                task=task,
+                arch=arch,
+                geometry=geometry,
+                settings=settings,
+                override=override,
+                options=options,
+            )
+            answers.append(answer)
+        except KforecastError as error:
+            answers.append(error)
+    return answers
+
+
+class _Found(BaseModel):
+    model_config = ConfigDict(frozen=True, arbitrary_types_allowed=True)
+
+    kernel: Kernel
+    task: Task
+    signatures: tuple[Signature, ...]
+    warnings: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()
+
+
+def _find(
+    kernel: str,
+    *,
+    task: str | None,
+    geometry: Geometry | None,
+    settings: dict[str, int] | None,
+    override: bool,
+    options: tuple[str, ...],
+) -> _Found:
+    if kernel.startswith("k_") and "\n" not in kernel:
+        if geometry or settings or options or task:
+            step = "Leave them out, or give the kernel's file."
+            raise InputError(
+                "a stored kernel is complete: no task, launch, setting or option", value=kernel, next_step=step
+            )
+        return _stored(kernel)
+    loaded = load_kernel(
+        kernel,
+        resolve_task=resolve_task,
+        task=None if task is None else load_task(task),
+        geometry=geometry,
+        override=override,
+        settings=settings,
+        options=options,
+        known_tasks=lambda: [builtin_task(name) for name in builtin_names()],
+    )
+    return _Found(
+        kernel=loaded.kernel,
+        task=loaded.task,
+        signatures=loaded.signatures,
+        warnings=loaded.warnings,
+        labels=loaded.labels,
+    )
+
+
+def _stored(identity: str) -> _Found:
+    with Store.open_readonly() as store:
+        kernel = kernels.resolve(store, identity)
+        task = tasks.get(store, kernel.task_id)
+    if task is None:
+        step = "Measure the kernel's file again: that stores its task too."
+        raise InputError("the store has this kernel without its task", value=identity, next_step=step)
+    return _Found(kernel=kernel, task=task, signatures=signatures(kernel.source, kernel.language, kernel.includes))
+
+
+def _c_facts(found: _Found, arch: str | None) -> tuple[Facts, str]:
+    from ..bench.devices.cpu.machine import library_defines
+    from ..bench.languages.c import compile_c
+
+    if arch is not None:
+        step = "Leave --arch out: C kernels are compiled for the processor of this machine."
+        raise InputError("an architecture was given for a C kernel", value=arch, next_step=step)
+    build = compile_c(found.kernel, found.signatures, cache=cache_dir(), defines=library_defines(found.kernel))
+    return build.facts, build.log
+
+
+def _cuda_facts(found: _Found, arch: str) -> tuple[Facts, str]:
+    from ..bench.languages.cuda.compile import compile_cuda
+    from ..bench.languages.cuda.facts import LaunchShape, with_occupancy
+    from ..bench.languages.cuda.occupancy import WARP, is_known, limits_of
+    from ..bench.languages.cuda.options import check_arch
+
+    check_arch(arch)
+    constants = {"WARP": WARP, **({"SMEM_MAX": limits_of(arch).shared_block} if is_known(arch) else {})}
+    cases = found.task.timed_on("cuda") or found.task.checked
+    planned = [
+        launch
+        for case in cases
+        for launch in plan_launches(found.kernel, found.task, case, found.signatures, constants)
+    ]
+    shapes = [LaunchShape(launch.entry, _threads(launch.block), launch.smem) for launch in planned]
+    build = compile_cuda(found.kernel, {launch.entry: launch.expression for launch in planned}, arch=arch)
+    return with_occupancy(build.facts, shapes), build.log
+
+
+def _threads(block: tuple[int, int, int]) -> int:
+    return block[0] * block[1] * block[2]
+
+
+def _summary(kernel: Kernel, found: Facts) -> str:
+    if not found.ok:
+        return f"{kernel.name} does not compile for {found.arch}: {found.error}"
+    parts = []
+    for entry in found.entries:
+        said = []
+        if entry.registers is not None:
+            said.append(f"{entry.registers} registers")
+        if entry.spill_bytes:
+            said.append(f"{entry.spill_bytes} bytes spilled")
+        if entry.shared_bytes:
+            said.append(f"{entry.shared_bytes} bytes of static shared memory")
+        if entry.occupancy is not None:
+            said.append(f"occupancy {entry.occupancy:.0%}")
+        if said:
+            parts.append(f"{entry.entry}: {', '.join(said)}")
+    return f"{kernel.name} compiles for {found.arch}{'. ' if parts else '.'}{'; '.join(parts)}"

@@ -1,0 +1,175 @@
+"""From what a caller names (a path, an id, a source text, a role) to a kernel and its task, saved in the store."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from ..bench.devices.catalogue import device_kind, normal_name
+from ..bench.header.load import Geometry, load_kernel
+from ..bench.header.options import is_cpp
+from ..bench.languages.c import toolchain as c_toolchain
+from ..bench.tasks.builtin import builtin_kernel, builtin_names, builtin_task
+from ..bench.tasks.load import load_task, resolve_task
+from ..store import kernels, tasks
+from ..store.database import Store
+from ..store.errors import DeviceError, InputError, UnsupportedError
+from ..store.models import Kernel, Language, Task
+
+ROLES = ("seed", "tuned", "library")
+_DEVICE_OF: dict[Language, str] = {"c": "cpu", "cuda": "cuda:0", "triton": "cuda:0", "torch": "cuda:0"}
+
+
+@dataclass(frozen=True)
+class Named:
+    """A kernel as somebody named it. `called` is how answers call it; `warnings` are about its file."""
+
+    kernel: Kernel
+    task: Task
+    called: str
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What goes with a kernel on the command line or in a call; see `bench.header.load.load_kernel`."""
+
+    task: str | None = None
+    geometry: Geometry | None = None
+    settings: dict[str, int] | None = None
+    override: bool = False
+    options: tuple[str, ...] = ()
+
+
+def device_for(kernel: Kernel, device: str | None) -> str:
+    """Where to measure: the device named, else the language's own. Raises UnsupportedError where the two do not fit."""
+    chosen = normal_name(device or _DEVICE_OF[kernel.language])
+    wanted = device_kind(_DEVICE_OF[kernel.language])
+    if kernel.language in ("triton", "torch"):
+        raise UnsupportedError(
+            "this version measures C and CUDA kernels",
+            value=f"{kernel.name} ({kernel.language})",
+            next_step="Triton and PyTorch files come with the host-code lane.",
+        )
+    if device_kind(chosen) != wanted:
+        raise UnsupportedError(
+            f"a {kernel.language} kernel does not run on {chosen}",
+            value=kernel.name,
+            next_step=f"Leave the device out, or use one of kind `{wanted}`.",
+        )
+    return chosen
+
+
+def find_kernel(store: Store, named: str, asked: Asked | None = None) -> Named:
+    """The kernel of a path, an id `k_…` or a source text. Raises InputError for everything that is wrong with it."""
+    asked = asked or Asked()
+    if named.startswith("k_") and "\n" not in named and not Path(named).exists():
+        kernel = kernels.resolve(store, named)
+        task = tasks.get(store, kernel.task_id)
+        assert task is not None, "kernels refer to tasks that are there"
+        return Named(kernel, task, kernel.name)
+    return load_file(named, asked)
+
+
+def load_file(named: str | Path, asked: Asked) -> Named:
+    """The kernel of a path or a source text, its id stamped with the toolchain that will compile it here."""
+    task = None if asked.task is None else load_task(asked.task)
+    loaded = load_kernel(
+        named,
+        resolve_task=_resolve,
+        task=task,
+        geometry=asked.geometry,
+        override=asked.override,
+        settings=asked.settings,
+        options=asked.options,
+        known_tasks=lambda: [builtin_task(name) for name in builtin_names()],
+    )
+    called = str(named) if isinstance(named, Path) or "\n" not in named else loaded.kernel.name
+    return Named(stamp(loaded.kernel), loaded.task, called, loaded.warnings)
+
+
+def _resolve(spec: str | dict[str, Any], folder: Path | None) -> Task:
+    return resolve_task(spec, folder)
+
+
+def stamp(kernel: Kernel) -> Kernel:
+    """The kernel with this machine's toolchain in its id; without a compiler here, as it is."""
+    try:
+        toolchain = _toolchain(kernel)
+    except DeviceError:
+        return kernel
+    fields = kernel.model_dump(exclude={"id", "source_id", "toolchain"})
+    fields |= {"launches": kernel.launches, "scratch": kernel.scratch}
+    return Kernel.make(**fields, toolchain=toolchain)
+
+
+def _toolchain(kernel: Kernel) -> str:
+    if kernel.language == "c":
+        return c_toolchain(is_cpp(kernel.options))
+    if kernel.language == "cuda":
+        from ..bench.languages.cuda.toolchain import find_toolchain
+
+        return find_toolchain().identity
+    return kernel.toolchain
+
+
+def find_baseline(store: Store, named: str | None, candidate: Named) -> tuple[Named | None, str]:
+    """The baseline of a candidate, and why it was chosen.
+
+    named: as for `find_kernel`, or `seed`, `tuned`, `library` of the candidate's built-in task, or `none`; None: the
+    task's seed kernel where it has one, else none.
+    """
+    if named == "none":
+        return None, "no baseline was wanted"
+    language = candidate.kernel.language
+    if named is None or named in ROLES:
+        path = _shipped(candidate.task, language, named or "seed")
+        if path is not None:
+            role = named or "seed"
+            found = load_file(path, Asked())
+            because = "asked for" if named else "no baseline was given, so the task's seed kernel is it"
+            return Named(found.kernel, found.task, f"the {role} kernel", found.warnings), because
+        if named is None:
+            return None, "no baseline was given, and the task has no seed kernel"
+        raise _no_such_role(candidate, named)
+    found = find_kernel(
+        store, named, Asked(task=candidate.task.name if candidate.task.name in builtin_names() else None)
+    )
+    if found.task.id != candidate.task.id:
+        raise InputError(
+            "baseline and candidate compute different tasks",
+            value=f"{found.called}: {found.task.name}; {candidate.called}: {candidate.task.name}",
+            next_step="Give both the same task; an inline task must be the same text in both files.",
+        )
+    return found, "asked for"
+
+
+def _shipped(task: Task, language: Language, role: str) -> Path | None:
+    if task.name not in builtin_names() or builtin_task(task.name).id != task.id or language not in ("c", "cuda"):
+        return None
+    shipped: Literal["c", "cuda"] = "c" if language == "c" else "cuda"
+    return builtin_kernel(task.name, shipped, role)  # type: ignore[arg-type]  # checked against ROLES by the caller
+
+
+def _no_such_role(candidate: Named, role: str) -> InputError | UnsupportedError:
+    if role == "library" and candidate.kernel.language == "cuda":
+        return UnsupportedError(
+            "a library baseline on a GPU needs the host-code lane, which this version does not have",
+            value=candidate.task.name,
+            next_step="Compare with `--baseline tuned` or `--baseline seed`.",
+        )
+    offered = [r for r in ROLES if _shipped(candidate.task, candidate.kernel.language, r) is not None]
+    return InputError(
+        f"the task has no {role} kernel in {candidate.kernel.language}",
+        value=candidate.task.name,
+        next_step=f"It has: {', '.join(offered) or 'none'}. Or give a file as the baseline.",
+    )
+
+
+def remember(store: Store, found: Sequence[Named]) -> None:
+    """Save kernels and their tasks: requests name them by id."""
+    for one in found:
+        tasks.save(store, one.task)
+        kernels.save(store, one.kernel)

@@ -1,0 +1,142 @@
+"""The use case `measure`: resolve, ask the device's broker, answer. Written once for every face."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+
+from ..bench.broker.client import run_here, wait
+from ..bench.broker.service import MeasurePayload
+from ..bench.header.load import Geometry
+from ..store import measurements, requests
+from ..store.database import Store
+from ..store.errors import KforecastError
+from ..store.models import Effort, Request
+from .kernels import Asked, Named, device_for, find_baseline, find_kernel, remember
+from .results import MeasureResult, measure_result, pending_result
+
+CALL_DEADLINE_S = 10.0
+
+Progress = Callable[[str], None]
+
+
+def measure(
+    kernel: str,
+    *,
+    baseline: str | None = None,
+    task: str | None = None,
+    device: str | None = None,
+    effort: Effort = "normal",
+    geometry: Geometry | None = None,
+    settings: dict[str, int] | None = None,
+    override: bool = False,
+    options: tuple[str, ...] = (),
+    wait_s: float | None = None,
+    timeout_s: float | None = None,
+    request_key: str | None = None,
+    use_broker: bool = True,
+    client: str | None = None,
+    on_progress: Progress | None = None,
+    store: Store | None = None,
+) -> MeasureResult:
+    """Measure one kernel against its baseline and answer with a verdict, a comparison, times and the ratio S.
+
+    kernel, baseline: a path, an id `k_…`, or source text (it holds a newline); the baseline also `seed`, `tuned`, `library` or
+    `none`; None is the task's seed kernel where it has one. device: None lets the language decide. geometry, settings,
+    options, override: what the command line adds to the kernel header. wait_s: how long to wait for the answer; a
+    measurement that outlives it goes on and answers `working`; None waits to the end. timeout_s: deadline of one call of
+    the kernel (10 s). request_key: asking again with the same key is the same request. use_broker: False does the work in
+    this process. client: who asks, for the fair queue. store: None opens the user's own.
+
+    Raises InputError, UnsupportedError, StoreError or DeviceError; a kernel that is wrong is an answer, not an error.
+    """
+    opened = store or Store.open()
+    try:
+        asked = Asked(task, geometry, settings, override, options)
+        candidate = find_kernel(opened, kernel, asked)
+        where = device_for(candidate.kernel, device)
+        against, because = find_baseline(opened, baseline, candidate)
+        remember(opened, [candidate, *([against] if against else [])])
+        payload = MeasurePayload(
+            kernel_id=candidate.kernel.id,
+            baseline_id=None if against is None else against.kernel.id,
+            baseline_because=because,
+            effort=effort,
+            call_deadline_s=timeout_s or CALL_DEADLINE_S,
+            detached=wait_s is not None,
+        )
+        request = requests.enqueue(
+            opened,
+            device=where,
+            payload=payload.model_dump(mode="json"),
+            client=client or f"cli:{os.getpid()}",
+            request_key=request_key,
+        )
+        say = on_progress or (lambda text: None)
+        ended = wait(opened, request, wait_s=wait_s, on_progress=say) if use_broker else run_here(opened, request, say)
+        return answer(opened, ended, candidate, against)
+    finally:
+        if store is None:
+            opened.close()
+
+
+def measure_many(
+    kernels: Sequence[str], *, store: Store | None = None, on_progress: Progress | None = None, **same: object
+) -> list[MeasureResult | KforecastError]:
+    """Measure several kernels, each as `measure` does; what goes wrong with one stands in its place, the others go on.
+
+    StoreError and DeviceError are raised: the next kernel would meet the same.
+    """
+    from ..store.errors import DeviceError, StoreError
+
+    opened = store or Store.open()
+    say = on_progress or (lambda text: None)
+    results: list[MeasureResult | KforecastError] = []
+    try:
+        for number, kernel in enumerate(kernels, 1):
+            prefix = f"{number}/{len(kernels)} {kernel if len(kernel) < 60 else kernel[:57] + '...'}"
+            try:
+                results.append(
+                    measure(kernel, store=opened, on_progress=lambda text, p=prefix: say(f"{p}: {text}"), **same)  # type: ignore[arg-type,misc]
+                )
+            except (StoreError, DeviceError):
+                raise
+            except KforecastError as error:
+                results.append(error)
+    finally:
+        if store is None:
+            opened.close()
+    return results
+
+
+def answer(store: Store, request: Request, candidate: Named, against: Named | None) -> MeasureResult:
+    """What a request's row says. Raises the KforecastError that a failed request ended with."""
+    if request.state == "completed":
+        assert request.result_id is not None
+        measurement = measurements.get(store, request.result_id)
+        assert measurement is not None, "an answer and its request are one transaction"
+        result = measure_result(
+            measurement, name=candidate.called, baseline_name=None if against is None else against.called
+        )
+        return result.model_copy(update={"notes": (*candidate.warnings, *result.notes)})
+    if request.state == "failed":
+        raise as_error(request)
+    place = requests.position(store, request.id)
+    return pending_result(
+        request, name=candidate.called, kernel_id=candidate.kernel.id, task=candidate.task.name, queue_position=place
+    )
+
+
+def as_error(request: Request) -> KforecastError:
+    """The error of a failed request, of the class it was raised as."""
+    from ..store import errors
+
+    told = request.error or {}
+    kind = getattr(errors, str(told.get("error")), errors.DeviceError)
+    if not (isinstance(kind, type) and issubclass(kind, KforecastError)):
+        kind = errors.DeviceError
+    return kind(
+        str(told.get("what", "the measurement failed")),
+        value=told.get("value"),
+        next_step=str(told.get("next", "Run `kforecast doctor`, then measure again.")),
+    )
