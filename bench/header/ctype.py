@@ -107,9 +107,17 @@ def fits(value: int, dtype: Dtype) -> bool:
     """Whether a 64-bit integer is exactly representable in the scalar type."""
     if dtype[0] in "iu":
         bits = int(dtype[1:])
-        low, high = (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if dtype[0] == "i" else (0, 2**bits - 1)
-        return low <= value <= high
-    significand: int = {"f64": 53, "f32": 24, "f16": 11, "bf16": 8}[dtype]
+        low = -(1 << (bits - 1)) if dtype[0] == "i" else 0
+        return low <= value < low + (1 << bits)
+    significand = {"f64": 53, "f32": 24, "f16": 11, "bf16": 8}[dtype]
     magnitude = abs(value)
-    odd_part: int = magnitude // max(magnitude & -magnitude, 1)
-    return odd_part.bit_length() <= significand and magnitude < (65536 if dtype == "f16" else 2**64)
+    odd_part = magnitude // max(magnitude & -magnitude, 1)
+    return odd_part.bit_length() <= significand and (dtype != "f16" or magnitude < 65536)
+
+
+def c_type(dtype: Dtype, *, cuda: bool) -> str:
+    """How kernels write the dtype as a parameter's type: bf16 is `uint16_t` in C, where it travels as raw bits."""
+    if dtype in ("f16", "bf16") and not cuda:
+        return "uint16_t"
+    names: dict[Dtype, str] = {"f64": "double", "f32": "float", "f16": "__half", "bf16": "__nv_bfloat16", "i32": "int"}
+    return names.get(dtype) or f"{'u' if dtype[0] == 'u' else ''}int{dtype[1:]}_t"

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ...store.errors import InputError
-from ...store.models import Dtype
+from ...store.models import Dtype, Kernel
 from .ctype import scalar_dtype
 from .expression import evaluate
 from .names import suggestion
@@ -109,3 +109,11 @@ def instantiate(entry: str, signatures: Sequence[Signature], values: Mapping[str
             written.append(str(evaluate(argument, values, what=what)))
     expression = f"{signature.name}<{', '.join(written)}>" if parameters else signature.name
     return Instance(expression, signature, types)
+
+
+def name_expressions(
+    kernel: Kernel, signatures: Sequence[Signature], constants: Mapping[str, int] | None = None
+) -> dict[str, str]:
+    """For each launch entry as the header writes it, what to ask the compiler for: `{"scan<BLOCK>": "scan<256>"}`."""
+    values = {**(constants or {}), **kernel.tunables}
+    return {launch.entry: instantiate(launch.entry, signatures, values).expression for launch in kernel.launches}

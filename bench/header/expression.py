@@ -132,8 +132,13 @@ class Expression:
 
     def at(self, values: Mapping[str, int]) -> str:
         """` at N=7, BLOCK=256`: the values this expression uses, as errors print them; empty where it uses none."""
-        used = ", ".join(f"{name}={values[name]}" for name in values if name in self.names)
-        return f" at {used}" if used else ""
+        return shown_values(self.names, values)
+
+
+def shown_values(names: frozenset[str], values: Mapping[str, int]) -> str:
+    """` at N=7, BLOCK=256`: the values of `names`, in the order of `values`; empty where there are none."""
+    used = ", ".join(f"{name}={values[name]}" for name in values if name in names)
+    return f" at {used}" if used else ""
 
 
 def evaluate(

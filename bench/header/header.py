@@ -111,11 +111,15 @@ def parse_header(block: HeaderBlock) -> Header:
     )
     header.tune.check()
     for _, where, text in expressions(header.launches, header.scratch):
-        try:
-            Expression.parse(text)
-        except InputError as error:
-            raise InputError(f"{where}: {error.what}", value=error.value, next_step=error.next_step) from None
+        _parse(text, where)
     return header
+
+
+def _parse(text: str, where: str) -> Expression:
+    try:
+        return Expression.parse(text)
+    except InputError as error:
+        raise InputError(f"{where}: {error.what}", value=error.value, next_step=error.next_step) from None
 
 
 class Placed(NamedTuple):
@@ -166,7 +170,7 @@ def check_launch_names(
     for kind, where, text in expressions(launches, scratch):
         if kind == "argument" and text.strip() in memory:
             continue
-        names = Expression.parse(text).names
+        names = _parse(text, where).names
         if names & memory:
             raise InputError(
                 f"{where} computes with a tensor or scratch memory",
