@@ -102,7 +102,7 @@ def measure(
 
 
 def _compile(kernel: Kernel, lane: Lane) -> Program:
-    parsed = tuple(signatures(kernel.source, kernel.language))
+    parsed = signatures(kernel.source, kernel.language, kernel.includes)
     return Program(kernel, parsed, lane.compile(kernel, parsed))
 
 

@@ -41,6 +41,9 @@ def clean_environment(home: Path, extra: Mapping[str, str] | None = None) -> dic
     """An environment from an allow-list: what a compiler or kernel needs, nothing that the caller's shell carries."""
     path = os.environ.get("PATH", "/usr/local/bin:/usr/bin:/bin")
     return {
+        # Threads that land on one core spin against each other for a scheduler tick: bind them apart.
+        "OMP_PROC_BIND": "true",
+        "OMP_PLACES": "cores",
         "PATH": path,
         "LANG": "C.UTF-8",
         "HOME": str(home),

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from ...store.errors import DeviceError
 from ...store.models import Dtype, EntryFacts, Facts, Kernel
+from ..header.options import is_cpp
 from ..header.signature import Signature
 from ..processes import Limits, clean_environment, run_limited
 from .build import Build
@@ -25,7 +26,6 @@ _SCALARS: dict[Dtype, str] = {
     "f64": "double", "f32": "float", "f16": "uint16_t", "bf16": "uint16_t", "i64": "int64_t", "i32": "int32_t",
     "i16": "int16_t", "i8": "int8_t", "u64": "uint64_t", "u32": "uint32_t", "u16": "uint16_t", "u8": "uint8_t",
 }  # fmt: skip
-_CPP_SUFFIXES = (".cc", ".cpp", ".cxx", ".c++")
 _COMPILE_DEADLINE_S = 60.0
 
 
@@ -60,14 +60,9 @@ def find_compiler(cpp: bool = False) -> Compiler:
     )
 
 
-def is_cpp(name: str) -> bool:
-    """Whether a kernel of this file name is C++."""
-    return name.endswith(_CPP_SUFFIXES)
-
-
-def toolchain(name: str) -> str:
-    """The toolchain string that enters the id of a kernel of this file name, e.g. `gcc 12.2.0`."""
-    return find_compiler(is_cpp(name)).version
+def toolchain(cpp: bool) -> str:
+    """The toolchain string that enters a kernel's id, e.g. `gcc 12.2.0`."""
+    return find_compiler(cpp).version
 
 
 @functools.cache
@@ -109,9 +104,9 @@ def compile_c(
 
     `defines` are extra `-D` texts (the library baseline's OpenBLAS path). Raises DeviceError where no compiler is found.
     """
-    compiler = find_compiler(is_cpp(kernel.name))
+    compiler = find_compiler(is_cpp(kernel.options))
     linker = find_compiler()
-    trampolines = _trampolines(kernel, {signature.entry: signature for signature in signatures})
+    trampolines = _trampolines(kernel, {signature.name: signature for signature in signatures})
     options = [*DEFAULT_OPTIONS, *kernel.options]
     macros = [f"-D{name}={value}" for name, value in sorted(kernel.tunables.items())] + [f"-D{text}" for text in defines]
     key = hashlib.sha256(
@@ -127,7 +122,9 @@ def compile_c(
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="kforecast-cc-") as text:
         folder = Path(text)
-        source = folder / (Path(kernel.name).name if Path(kernel.name).suffix else f"{Path(kernel.name).name}.c")
+        # The user's own file name, so that messages carry it; the suffix decides the language for the compiler.
+        suffix = ".cpp" if is_cpp(kernel.options) else ".c"
+        source = folder / (kernel.name if Path(kernel.name).suffix else f"kernel{suffix}")
         source.write_text(kernel.source)
         for name, include in kernel.includes.items():
             target = folder / name

@@ -97,8 +97,16 @@ static void write_text(const char *path, const char *text) {
     close(file);
 }
 
-/* Become the first process of a new pid namespace, so that everything the kernel ever forks dies with it. Returns in the
- * inner process; the outer one stays behind to pass the exit status on. Returns 0 where namespaces are refused. */
+static void pass_on(pid_t child) {
+    int status = 0;
+    while (waitpid(child, &status, 0) < 0 && errno == EINTR) {}
+    _exit(WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status));
+}
+
+/* Enter new user, pid and ipc namespaces, so that everything the kernel ever forks dies with them. Three processes: the
+ * outer one and the namespace's first one only pass the exit status on; the kernel runs in the third. It must not be the
+ * first itself, which ignores the signals whose default is to kill: an abort or an output flood would go unseen.
+ * Returns 1 in the third process, 0 in this one where namespaces are refused. */
 static int enter_namespaces(void) {
     char map[64];
     unsigned uid = getuid(), gid = getgid();
@@ -106,16 +114,20 @@ static int enter_namespaces(void) {
     write_text("/proc/self/setgroups", "deny");
     snprintf(map, sizeof map, "%u %u 1", uid, uid), write_text("/proc/self/uid_map", map);
     snprintf(map, sizeof map, "%u %u 1", gid, gid), write_text("/proc/self/gid_map", map);
-    pid_t inner = fork();
-    if (inner < 0) return 0;
-    if (inner == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        return 1;
+    pid_t first = fork();
+    if (first < 0) return 0;
+    if (first > 0) {
+        close(control);
+        pass_on(first);
     }
-    close(control);
-    int status = 0;
-    while (waitpid(inner, &status, 0) < 0 && errno == EINTR) {}
-    _exit(WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status));
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    pid_t second = fork();
+    if (second < 0) _exit(118);
+    if (second > 0) {
+        close(control);
+        pass_on(second);
+    }
+    return 1;
 }
 
 static void receive(void *into, size_t size, const char *what) {
