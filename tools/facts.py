@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
 from ..bench.header.geometry import Geometry
-from ..bench.header.load import load_kernel
+from ..bench.header.options import labels
 from ..bench.header.plan import plan_launches
 from ..bench.header.signature import Signature, signatures
-from ..bench.tasks.builtin import builtin_names, builtin_task
-from ..bench.tasks.load import load_task, resolve_task
-from ..store import kernels, tasks
 from ..store.database import Store
 from ..store.errors import InputError, KforecastError, UnsupportedError
 from ..store.models import EntryFacts, Facts, Kernel, Language, Task
 from ..store.paths import cache_dir
+from .kernels import Asked, Named, find_kernel, load_file
 
 DEFAULT_ARCH = "sm_90"
 
@@ -64,11 +63,12 @@ def facts(
     Raises InputError for what is wrong with the file or its header, DeviceError without a compiler, UnsupportedError
     for a language that has no facts yet. A compile error is an answer whose `ok` is false.
     """
-    found = _find(kernel, task=task, geometry=geometry, settings=settings, override=override, options=options)
+    found = _find(kernel, Asked(task, geometry, settings, override, options))
+    parsed = tuple(signatures(found.kernel.source, found.kernel.language, found.kernel.includes))
     if found.kernel.language == "c":
-        result, log = _c_facts(found, arch)
+        result, log = _c_facts(found.kernel, parsed, arch)
     elif found.kernel.language == "cuda":
-        result, log = _cuda_facts(found, arch or DEFAULT_ARCH)
+        result, log = _cuda_facts(found.kernel, found.task, parsed, arch or DEFAULT_ARCH)
     else:
         raise UnsupportedError(
             "this version has no facts of kernels in that language",
@@ -76,10 +76,10 @@ def facts(
             next_step="Facts are there for C and CUDA kernels.",
         )
     return FactsResult(
-        summary=_summary(found.kernel, result),
+        summary=_summary(found.called, result),
         ok=result.ok,
         error=result.error,
-        name=found.kernel.name,
+        name=found.called,
         kernel_id=found.kernel.id,
         task=found.task.name,
         language=found.kernel.language,
@@ -90,7 +90,7 @@ def facts(
         entries=result.entries,
         instruction_mix=result.instruction_mix,
         warnings=(*found.warnings, *((result.warnings,) if result.warnings else ())),
-        labels=found.labels,
+        labels=labels(found.kernel.options, found.kernel.language),
         diagnostics=None if result.ok else log or result.error,
         next="Measure it: facts do not say how fast it is." if result.ok else "Fix the first error, then ask again.",
     )
@@ -127,73 +127,30 @@ def facts_many(
     return answers
 
 
-class _Found(BaseModel):
-    model_config = ConfigDict(frozen=True, arbitrary_types_allowed=True)
-
-    kernel: Kernel
-    task: Task
-    signatures: tuple[Signature, ...]
-    warnings: tuple[str, ...] = ()
-    labels: tuple[str, ...] = ()
-
-
-def _find(
-    kernel: str,
-    *,
-    task: str | None,
-    geometry: Geometry | None,
-    settings: dict[str, int] | None,
-    override: bool,
-    options: tuple[str, ...],
-) -> _Found:
-    if kernel.startswith("k_") and "\n" not in kernel:
-        if geometry or settings or options or task:
-            step = "Leave them out, or give the kernel's file."
-            raise InputError(
-                "a stored kernel is complete: no task, launch, setting or option", value=kernel, next_step=step
-            )
-        return _stored(kernel)
-    loaded = load_kernel(
-        kernel,
-        resolve_task=resolve_task,
-        task=None if task is None else load_task(task),
-        geometry=geometry,
-        override=override,
-        settings=settings,
-        options=options,
-        known_tasks=lambda: [builtin_task(name) for name in builtin_names()],
-    )
-    return _Found(
-        kernel=loaded.kernel,
-        task=loaded.task,
-        signatures=loaded.signatures,
-        warnings=loaded.warnings,
-        labels=loaded.labels,
-    )
-
-
-def _stored(identity: str) -> _Found:
+def _find(kernel: str, asked: Asked) -> Named:
+    if not kernel.startswith("k_") or "\n" in kernel or Path(kernel).exists():
+        return load_file(kernel, asked)
+    if asked != Asked():
+        step = "Leave them out, or give the kernel's file."
+        raise InputError(
+            "a stored kernel is complete: no task, launch, setting or option", value=kernel, next_step=step
+        )
     with Store.open_readonly() as store:
-        kernel = kernels.resolve(store, identity)
-        task = tasks.get(store, kernel.task_id)
-    if task is None:
-        step = "Measure the kernel's file again: that stores its task too."
-        raise InputError("the store has this kernel without its task", value=identity, next_step=step)
-    return _Found(kernel=kernel, task=task, signatures=signatures(kernel.source, kernel.language, kernel.includes))
+        return find_kernel(store, kernel)
 
 
-def _c_facts(found: _Found, arch: str | None) -> tuple[Facts, str]:
+def _c_facts(kernel: Kernel, parsed: Sequence[Signature], arch: str | None) -> tuple[Facts, str]:
     from ..bench.devices.cpu.machine import library_defines
     from ..bench.languages.c import compile_c
 
     if arch is not None:
         step = "Leave --arch out: C kernels are compiled for the processor of this machine."
         raise InputError("an architecture was given for a C kernel", value=arch, next_step=step)
-    build = compile_c(found.kernel, found.signatures, cache=cache_dir(), defines=library_defines(found.kernel))
+    build = compile_c(kernel, parsed, cache=cache_dir(), defines=library_defines(kernel))
     return build.facts, build.log
 
 
-def _cuda_facts(found: _Found, arch: str) -> tuple[Facts, str]:
+def _cuda_facts(kernel: Kernel, task: Task, parsed: Sequence[Signature], arch: str) -> tuple[Facts, str]:
     from ..bench.languages.cuda.compile import compile_cuda
     from ..bench.languages.cuda.facts import LaunchShape, with_occupancy
     from ..bench.languages.cuda.occupancy import WARP, is_known, limits_of
@@ -201,14 +158,10 @@ def _cuda_facts(found: _Found, arch: str) -> tuple[Facts, str]:
 
     check_arch(arch)
     constants = {"WARP": WARP, **({"SMEM_MAX": limits_of(arch).shared_block} if is_known(arch) else {})}
-    cases = found.task.timed_on("cuda") or found.task.checked
-    planned = [
-        launch
-        for case in cases
-        for launch in plan_launches(found.kernel, found.task, case, found.signatures, constants)
-    ]
+    cases = task.timed_on("cuda") or task.checked
+    planned = [launch for case in cases for launch in plan_launches(kernel, task, case, parsed, constants)]
     shapes = [LaunchShape(launch.entry, _threads(launch.block), launch.smem) for launch in planned]
-    build = compile_cuda(found.kernel, {launch.entry: launch.expression for launch in planned}, arch=arch)
+    build = compile_cuda(kernel, {launch.entry: launch.expression for launch in planned}, arch=arch)
     return with_occupancy(build.facts, shapes), build.log
 
 
@@ -216,9 +169,9 @@ def _threads(block: tuple[int, int, int]) -> int:
     return block[0] * block[1] * block[2]
 
 
-def _summary(kernel: Kernel, found: Facts) -> str:
+def _summary(name: str, found: Facts) -> str:
     if not found.ok:
-        return f"{kernel.name} does not compile for {found.arch}: {found.error}"
+        return f"{name} does not compile for {found.arch}: {found.error}"
     parts = []
     for entry in found.entries:
         said = []
@@ -232,4 +185,4 @@ def _summary(kernel: Kernel, found: Facts) -> str:
             said.append(f"occupancy {entry.occupancy:.0%}")
         if said:
             parts.append(f"{entry.entry}: {', '.join(said)}")
-    return f"{kernel.name} compiles for {found.arch}{'. ' if parts else '.'}{'; '.join(parts)}"
+    return f"{name} compiles for {found.arch}{'. ' if parts else '.'}{'; '.join(parts)}"
