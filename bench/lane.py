@@ -91,3 +91,7 @@ class Lane(Protocol):
     def session(self, task: Task, *, call_deadline_s: float, cancelled: Callable[[], bool]) -> Session:
         """Open a session; the caller holds the device's lock. A wait that sees `cancelled()` raises Cancelled."""
         ...
+
+    def close(self) -> None:
+        """End every process this lane started and wait for the reap. Idempotent."""
+        ...

@@ -66,11 +66,14 @@ def run_here(store: Store, request: Request, on_progress: Progress) -> Request:
     claimed = requests.claim(store, request.id, owner)
     if claimed is None:  # a broker was faster: its answer is as good
         return wait(store, request, wait_s=None, on_progress=on_progress)
+    service = Service(store, request.device, owner, lambda _, text: on_progress(text))
     try:
-        Service(store, request.device, owner, lambda _, text: on_progress(text)).run(claimed)
+        service.run(claimed)
     except KeyboardInterrupt:
         requests.cancel(store, request.id)
         raise
+    finally:
+        service.close()
     return _row(store, request)
 
 

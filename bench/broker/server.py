@@ -82,6 +82,7 @@ class Broker:
                 self._cancelled.add(self._busy)
             self._work.set()
             worker.join(timeout=30.0)
+            self._service.close()
             self._deliver()
         return 0 if self._failure is None else 1
 

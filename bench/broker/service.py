@@ -80,6 +80,12 @@ class Service:
         except KforecastError as error:
             requests.fail(self.store, request.id, error.as_dict(), owner=self.owner)
 
+    def close(self) -> None:
+        """End the device's helper processes."""
+        if self._lane is not None:
+            self._lane.close()
+            self._lane = None
+
     def _open(self) -> Lane:
         if self._lane is None:
             self._lane = open_lane(self.device)

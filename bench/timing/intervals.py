@@ -115,7 +115,7 @@ def bootstrap_interval(values: Sequence[float], alpha: float, *, seed: int = 0, 
     data = _checked(values, alpha)
     rank = _signed_rank(data.size, 0.1)
     center, scale = _center_and_scale(data[np.newaxis, :], max(rank, 1))
-    if rank == 0 or scale[0] == 0:
+    if rank == 0 or np.unique(data).size < data.size:
         return signed_rank_interval(values, alpha)
     rng = np.random.default_rng(seed)
     chunk = max(1, _CHUNK_VALUES // (data.size * (data.size + 1) // 2))

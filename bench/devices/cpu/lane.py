@@ -86,6 +86,9 @@ class CpuLane:
             )
         return CpuSession(task, call_deadline_s, self._cache, self._namespaces, cancelled)
 
+    def close(self) -> None:
+        """Nothing to end: every process of this lane lives within a session's block."""
+
 
 class CpuSession:
     """One measurement on the cpu. See `bench.lane.Session`."""

@@ -66,8 +66,12 @@ class CompilePool:
     def warm(self) -> None:
         """Start every worker now, so that the first jobs do not wait for it. Idle pools only."""
         workers = [self._slots.get() for _ in range(self._count)]
-        for worker in workers:
-            self._slots.put(worker or _Worker(self.toolchain))
+        try:
+            for index, worker in enumerate(workers):
+                workers[index] = worker or _Worker(self.toolchain)
+        finally:
+            for worker in workers:
+                self._slots.put(worker)
 
     def compile(
         self,
@@ -213,10 +217,12 @@ class _Worker:
         return bytes(parts)
 
     def _broken(self, why: str) -> DeviceError:
-        """Kill the process and tell what it last said."""
+        """End the process, give back all that it held, and tell what it last said."""
         self._kill()
-        self._errors.seek(0)
-        lines = self._errors.read(1 << 16).decode(errors="replace").strip().splitlines()
+        self._socket.close()
+        with self._errors:
+            self._errors.seek(0)
+            lines = self._errors.read(1 << 16).decode(errors="replace").strip().splitlines()
         return DeviceError(
             f"the compile worker failed ({why})",
             value=lines[-1] if lines else f"exit code {self._process.returncode}",
