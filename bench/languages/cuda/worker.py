@@ -34,6 +34,7 @@ _OUTPUT_TAIL = 4096
 _ADDRESS_BYTES = 6 << 30
 _FILE_BYTES = 256 << 20
 _PR_SET_PDEATHSIG = 1
+_COLD = "cold"
 _WARM_UP = 'extern "C" __global__ void warm(float* x) { x[0] = 1.0f; }'
 
 
@@ -51,8 +52,13 @@ def main() -> None:
     """Serve jobs until the client closes its end."""
     control = int(sys.argv[1])
     nvrtc = Nvrtc(sys.argv[2], sys.argv[3])
-    nvrtc.compile(_WARM_UP, name="warm.cu", options=["--gpu-architecture=sm_90"], headers={}, entries=[])
+    if _COLD not in sys.argv[4:]:
+        nvrtc.compile(_WARM_UP, name="warm.cu", options=["--gpu-architecture=sm_90"], headers={}, entries=[])
     threads = len(list(Path("/proc/self/task").iterdir()))
+    if threads != 1 and _COLD not in sys.argv[4:]:
+        # NVRTC 13.0 on a machine with many cores keeps a thread after its first compile, and forking beside a thread is not
+        # safe. Start over without the warm-up: then every job pays for NVRTC's start, some tens of milliseconds.
+        os.execv(sys.executable, [sys.executable, "-m", __spec__.name, *sys.argv[1:], _COLD])
     if threads != 1:
         raise RuntimeError(f"{threads} threads in the compile worker: forking would not be safe")
     write_all(control, encode({"ready": True}))
