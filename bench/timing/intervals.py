@@ -107,10 +107,10 @@ def signed_rank_interval(values: Sequence[float], alpha: float) -> Interval:
 
 
 def bootstrap_interval(values: Sequence[float], alpha: float, *, seed: int = 0, resamples: int = RESAMPLES) -> Interval:
-    """Percentile-t bootstrap interval of the pseudo-median; the exact interval where ties leave nothing to studentise
-    by.
+    """Percentile-t bootstrap interval of the pseudo-median; the exact interval where values tie.
 
-    Errors as `interval`.
+    Ties come from a clock whose steps are near the noise. Resampling cannot show what the clock hides (such intervals
+    covered 91%), while the exact one covers at least as often as stated. Errors as `interval`.
     """
     data = _checked(values, alpha)
     rank = _signed_rank(data.size, 0.1)
