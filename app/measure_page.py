@@ -8,7 +8,7 @@ import click
 
 from ..store.errors import KforecastError
 from ..tools.results import CaseAnswer, MeasureResult, Ranked, rank
-from ..tools.words import first_line, ratio_text, time_text
+from ..tools.words import first_line, interval_text, ratio_text, time_text
 from .output import Column, bold, dim, paragraph, shorten, table
 
 _DIAGNOSTIC_LINES = 30
@@ -19,8 +19,9 @@ def measurement_page(result: MeasureResult) -> str:
     """One result, the verdict first."""
     where = [part for part in (result.task, result.device and f"on {result.device}", result.lane) if part]
     lines = [f"{bold(result.name or result.kernel_id or 'kernel')}  {dim(', '.join(where))}", ""]
-    lines.append(paragraph(result.summary, label=_verdict(result) + "  "))
-    blocks = (_mismatch(result), _diagnostics(result), _numbers(result), _cases(result.cases), _notes(result))
+    word = result.verdict or result.state
+    lines.append(paragraph(result.summary, label=f"{word}  ").replace(word, _coloured(result, word), 1))
+    blocks = (_diagnostics(result), _numbers(result), _cases(result.cases), _notes(result))
     for block in blocks:
         if block:
             lines += ["", block]
@@ -51,8 +52,7 @@ def ranking_page(results: Sequence[MeasureResult | KforecastError], names: Seque
     return "\n\n".join(blocks)
 
 
-def _verdict(result: MeasureResult) -> str:
-    word = result.verdict or result.state
+def _coloured(result: MeasureResult, word: str) -> str:
     colour = "green" if result.verdict == "ok" else "yellow" if result.state == "working" else "red"
     return click.style(word, fg=colour, bold=True)
 
@@ -64,16 +64,13 @@ def _numbers(result: MeasureResult) -> str:
     if result.baseline_us is not None:
         rows.append(("baseline", f"{time_text(result.baseline_us)} cold"))
     if result.speedup is not None:
-        interval = (
-            ""
-            if result.speedup_low is None and result.speedup_high is None
-            else f"   interval {ratio_text(result.speedup_low)} .. {ratio_text(result.speedup_high)}"
-        )
+        interval = interval_text(result.speedup_low, result.speedup_high)
+        interval = f"   interval {interval}" if interval else ""
         rows.append(("S", f"{ratio_text(result.speedup)}{interval}   {result.comparison}"))
     if result.percent_of_floor is not None:
         rows.append(("floor", f"{result.percent_of_floor:.0f}%   of the speed that nothing can exceed here"))
     if result.noise_pct is not None:
-        rows.append(("noise", f"{result.noise_pct:.2g}%   this measurement against itself (A/A)"))
+        rows.append(("noise", f"{_noise(result.noise_pct)}   this measurement against itself (A/A)"))
     return "\n".join(f"  {label.ljust(_LABEL)}{text}" for label, text in rows)
 
 
@@ -91,7 +88,9 @@ def _cases(cases: Sequence[CaseAnswer]) -> str:
             Column("warm", [time_text(case.time_warm_l2_us) for case in cases], right=True, drop=3),
             Column("baseline", [time_text(case.baseline_us) for case in cases], right=True, drop=2),
             Column("S", [ratio_text(case.speedup) for case in cases], right=True),
-            Column("interval", [_interval(case.speedup_low, case.speedup_high) for case in cases], right=True, drop=1),
+            Column(
+                "interval", [interval_text(case.speedup_low, case.speedup_high) for case in cases], right=True, drop=1
+            ),
             Column("floor", [_percent(case.percent_of_floor) for case in cases], right=True, drop=4),
         ]
     )
@@ -99,21 +98,6 @@ def _cases(cases: Sequence[CaseAnswer]) -> str:
 
 def _notes(result: MeasureResult) -> str:
     return "\n".join(paragraph(note, label="note".ljust(_LABEL)) for note in result.notes)
-
-
-def _mismatch(result: MeasureResult) -> str:
-    found = result.mismatch
-    if found is None:
-        return ""
-    rows = [
-        ("case", found.case),
-        ("element", f"{found.tensor}[{', '.join(map(str, found.index))}]"),
-        ("got", found.got),
-        ("want", found.want),
-    ]
-    if found.error is not None and found.limit is not None:
-        rows.append(("error", f"{found.error:.3g}, the limit is {found.limit:.3g}"))
-    return "\n".join(f"  {label.ljust(_LABEL)}{text}" for label, text in rows)
 
 
 def _diagnostics(result: MeasureResult) -> str:
@@ -145,7 +129,7 @@ def _ranked_table(ranked: Sequence[Ranked], names: Sequence[str]) -> str:
             Column("rank", ranks, right=True),
             Column("kernel", [shorten(names[row.index], 32) for row, _ in rows]),
             Column("S", [ratio_text(r.speedup) for _, r in rows], right=True),
-            Column("interval", [_interval(r.speedup_low, r.speedup_high) for _, r in rows], right=True, drop=1),
+            Column("interval", [interval_text(r.speedup_low, r.speedup_high) for _, r in rows], right=True, drop=1),
             Column("time", [time_text(r.time_us) for _, r in rows], right=True),
             Column("", [_comparison(r) for _, r in rows], drop=2),
             Column("floor", [_percent(r.percent_of_floor) for _, r in rows], right=True, drop=3),
@@ -171,8 +155,8 @@ def _comparison(result: MeasureResult) -> str:
     return " ".join([word, *(f"({mark})" for mark in marks)]).strip()
 
 
-def _interval(low: float | None, high: float | None) -> str:
-    return "" if low is None and high is None else f"{ratio_text(low)} .. {ratio_text(high)}"
+def _noise(percent: float) -> str:
+    return f"{percent:.0f}%" if percent >= 10 else f"{percent:.2g}%"
 
 
 def _percent(value: float | None) -> str:

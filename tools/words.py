@@ -23,6 +23,15 @@ def ratio_text(ratio: float | None) -> str:
     return f"{ratio:.3f}" if 0.9 <= ratio < 1.1 else _three_digits(ratio)
 
 
+def interval_text(low: float | None, high: float | None) -> str:
+    """`2.25 .. 2.38`, both ends with the same digits where both are near 1; empty where neither end is known."""
+    if low is None and high is None:
+        return ""
+    if low is None or high is None or (0.9 <= low < 1.1) == (0.9 <= high < 1.1):
+        return f"{ratio_text(low)} .. {ratio_text(high)}"
+    return f"{_three_digits(low)} .. {_three_digits(high)}"
+
+
 def interval_words(low: float | None, high: float | None, confidence: float | None) -> str:
     """` (95% interval 2.25 to 2.38)`, or an empty string where neither end is known."""
     if low is None and high is None:
@@ -32,7 +41,7 @@ def interval_words(low: float | None, high: float | None, confidence: float | No
         return f" ({level}interval up to {ratio_text(high)})"
     if high is None:
         return f" ({level}interval from {ratio_text(low)})"
-    return f" ({level}interval {ratio_text(low)} to {ratio_text(high)})"
+    return f" ({level}interval {interval_text(low, high).replace('..', 'to')})"
 
 
 def mismatch_words(mismatch: Mismatch) -> str:

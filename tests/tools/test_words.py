@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kforecast.store.models import Mismatch
-from kforecast.tools.words import first_line, interval_words, mismatch_words, ratio_text, time_text
+from kforecast.tools.words import first_line, interval_text, interval_words, mismatch_words, ratio_text, time_text
 
 
 @pytest.mark.parametrize(
@@ -38,6 +38,13 @@ def test_time_text_is_the_time_within_half_a_percent(time_us: float) -> None:
 )
 def test_ratio_text_resolves_what_matters_near_one(ratio: float | None, text: str) -> None:
     assert ratio_text(ratio) == text
+
+
+def test_interval_text_has_the_same_digits_at_both_ends() -> None:
+    assert interval_text(0.996, 1.004) == "0.996 .. 1.004"
+    assert interval_text(1.05, 4.6) == "1.05 .. 4.60"
+    assert interval_text(None, 4.6) == "- .. 4.60"
+    assert interval_text(None, None) == ""
 
 
 def test_interval_words() -> None:
