@@ -266,6 +266,12 @@ class _TableReader:
         return {kind: self.cases(entry, "timed", tensors, sizes) for kind, entry in value.items()}
 
     def check_cases(self, task: Task) -> None:
+        try:
+            self.evaluate_cases(task)
+        except InputError as error:
+            raise self.error(error.what, error.value, error.next_step) from error
+
+    def evaluate_cases(self, task: Task) -> None:
         for case in (*task.checked, *(case for cases in task.timed.values() for case in cases)):
             total = 0
             for tensor in task.tensors:
@@ -273,7 +279,9 @@ class _TableReader:
                 if tensor.role != "out":
                     check_fill(case.fill.get(tensor.name, tensor.fill), tensor, case)
             if total > _MAX_CASE_BYTES:
-                raise self.error(f"case {case.name} needs more than a TiB", total, "Make its sizes smaller.")
+                raise InputError(
+                    f"case {case.name} needs more than a TiB", value=total, next_step="Make its sizes smaller."
+                )
             for text, what in ((task.flops, "flops"), (task.bytes, "bytes")):
                 if text is not None:
                     evaluate(text, case.sizes, what=what, minimum=0, case=case.name)
