@@ -99,7 +99,9 @@ def parse_header(block: HeaderBlock) -> Header:
     try:
         part = HeaderPart.model_validate(table)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
+        errors = error.errors(include_url=False)
+        # A misspelt required key is both unknown and missing: the unknown one says more.
+        first = next((entry for entry in errors if entry["type"] == "extra_forbidden"), errors[0])
         raise _explain(list(first["loc"]), first["type"], first["msg"], first.get("input"), block) from None
     header = Header(
         task=part.task,

@@ -58,7 +58,7 @@ def parse_template(stream: Sequence[Token]) -> tuple[tuple[TemplateParameter, ..
         if not words:
             continue
         is_type = words[0] in ("typename", "class")
-        if "..." in words or words[0] == "template" or (is_type and len(words) != 2) or len(words) < 2:
+        if "..." in words or words[0].startswith("template") or (is_type and len(words) != 2) or len(words) < 2:
             problem = f"template parameter `{' '.join(words)}` is not understood"
         parameters.append(TemplateParameter(words[-1], is_type, default is not None))
     if not parameters:

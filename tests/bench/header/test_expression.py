@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from kforecast.bench.header.expression import (
     INT64_MAX,
     INT64_MIN,
