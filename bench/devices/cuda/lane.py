@@ -17,7 +17,7 @@ from ...languages.build import Build
 from ...languages.cuda.compile import compile_cuda
 from ...tasks.floor import DeviceRates, floor_us
 from .device import DeviceFacts, device_facts
-from .helpers import Helper, Launchers
+from .helpers import Helper, HelperDied, Launchers
 from .monitor import Monitor
 from .session import CudaSession
 
@@ -71,6 +71,18 @@ class CudaLane:
             self._handle, self._slab_bytes = "", 0
         return self._oracle
 
+    def ask_oracle(self, verb: str, **fields: Any) -> dict[str, Any]:
+        """An answer of the oracle. It is trusted: when it dies, the machinery has failed, not a kernel."""
+        try:
+            return self.oracle.ask(verb, **fields)
+        except HelperDied as death:
+            lines = death.output.splitlines()
+            raise DeviceError(
+                "the oracle of the GPU " + ("did not answer" if death.overdue else "died"),
+                value=f"while it was asked to {verb}: {lines[-1] if lines else 'it printed nothing'}",
+                next_step="Try again; if it stays, the task's reference may need more device memory than there is.",
+            ) from death
+
     def launcher(self) -> Helper:
         """The launcher in use, replaced if it died."""
         self.reserve(_SLAB_STEP)
@@ -115,7 +127,7 @@ class CudaLane:
 
     def reserve(self, size: int) -> None:
         """Make the slab at least `size` bytes. Raises DeviceError where the device has not that much."""
-        oracle = self.oracle
+        _ = self.oracle  # a new one has no slab yet
         if size <= self._slab_bytes:
             return
         if size > 2 * self.slab_limit:
@@ -125,7 +137,7 @@ class CudaLane:
                 next_step="Give the task smaller timed cases.",
             )
         wanted = -(-max(size, min(2 * self._slab_bytes, self.slab_limit)) // _SLAB_STEP) * _SLAB_STEP
-        self._handle = oracle.ask("reserve", bytes=wanted)["handle"]
+        self._handle = self.ask_oracle("reserve", bytes=wanted)["handle"]
         self._slab_bytes = wanted
         if self._launchers is not None:
             self._launchers.reopen(self._handle)

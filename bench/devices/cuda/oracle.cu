@@ -17,8 +17,10 @@ extern "C" __global__ void fill_many(unsigned char *const *to, const unsigned lo
     unsigned long long value = word[blockIdx.y], size = bytes[blockIdx.y];
     unsigned long long step = (unsigned long long)gridDim.x * blockDim.x;
     unsigned long long first = blockIdx.x * (unsigned long long)blockDim.x + threadIdx.x;
-    for (unsigned long long i = first; i < size / 8; i += step) ((unsigned long long *)out)[i] = value;
-    for (unsigned long long i = size / 8 * 8 + first; i < size; i += step) out[i] = (unsigned char)(value >> (8 * (i % 8)));
+    // A red zone starts where its tensor ends, at any byte.
+    unsigned long long whole = (unsigned long long)out % 8 == 0 ? size / 8 : 0;
+    for (unsigned long long i = first; i < whole; i += step) ((unsigned long long *)out)[i] = value;
+    for (unsigned long long i = whole * 8 + first; i < size; i += step) out[i] = (unsigned char)(value >> (8 * (i % 8)));
 }
 
 // differ[job] = whether any byte differs.

@@ -75,7 +75,7 @@ class CudaSession:
         self._states: list[dict[str, Any]] = [lane.monitor.read()]
         self.isolation = "device-only (launcher process)"
         self.clock_spread_ns = 0.0
-        lane.oracle.ask("begin", task_id=task.id, task=task.model_dump(mode="json"))
+        lane.ask_oracle("begin", task_id=task.id, task=task.model_dump(mode="json"))
 
     # -- sides ---------------------------------------------------------------------------------------------------
 
@@ -300,11 +300,11 @@ class CudaSession:
 
     def _fill(self, layouts: Sequence[Layout], jobs: Sequence[dict[str, Any]], slab: Slab) -> None:
         self._lane.reserve(slab.end)
-        self._lane.oracle.ask("fill", layouts=[layout.as_message() for layout in layouts], jobs=jobs)
+        self._lane.ask_oracle("fill", layouts=[layout.as_message() for layout in layouts], jobs=jobs)
 
     def _judge(self, layouts: Sequence[Layout], side: Side, jobs: Sequence[dict[str, Any]]) -> Mismatch | None:
         messages = [layout.as_message() for layout in layouts]
-        answers = self._lane.oracle.ask("check", layouts=messages, side=side, jobs=jobs)["answers"]
+        answers = self._lane.ask_oracle("check", layouts=messages, side=side, jobs=jobs)["answers"]
         for answer in filter(None, answers):
             if "overrun" in answer:
                 raise KernelFault("incorrect", answer["overrun"])
