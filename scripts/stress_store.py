@@ -44,7 +44,7 @@ def main() -> int:
     parser.add_argument("--out", type=Path, help="write the results as JSON")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="kforecast-stress-") as directory:
-        results = {
+        results: dict[str, Any] = {
             "sqlite": sqlite3.sqlite_version,
             "writing": write_together(Path(directory), options.processes, options.transactions),
             "killing": kill_writers(Path(directory), options.kills, random.Random(options.seed)),

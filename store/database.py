@@ -27,7 +27,7 @@ from . import schema
 from .errors import InputError, StoreError
 from .faults import StoreMissing, as_store_errors
 from .filesystem import network_filesystem
-from .locks import file_lock
+from .locks import fair_lock
 from .paths import make_private_directory, store_path
 
 Value = str | int | float | bytes | None
@@ -56,7 +56,6 @@ class Store:
         self._closed = False
         self._inode = _inode(path)
         self._wal_path = path.with_name(path.name + "-wal")
-        self._lock_path = path.with_name(path.name + "-lock")
         self._checkpoint_at = self.checkpoint_bytes
 
     @classmethod
@@ -127,7 +126,7 @@ class Store:
                     value=self.path,
                     next_step="Use the connection that write() yielded instead of opening a second transaction.",
                 )
-            with file_lock(self._lock_path, guarded=self.path, timeout_s=self._timeout_s):
+            with fair_lock(self.path, timeout_s=self._timeout_s):
                 self.check_in_place()
                 try:
                     db.execute("BEGIN IMMEDIATE")
@@ -234,7 +233,7 @@ class Store:
         wanted = "wal" if network is None else "delete"
         if network is None and self.journal_mode == wanted and schema.version(db, self.path) == schema.LATEST:
             return
-        with file_lock(self._lock_path, guarded=self.path, timeout_s=self._timeout_s):
+        with fair_lock(self.path, timeout_s=self._timeout_s):
             schema.version(db, self.path)
             if network is not None:
                 # In this mode SQLite reads a WAL that a copied file may still have without any shared memory.

@@ -239,11 +239,11 @@ def test_a_locked_store_says_so_and_how_long_it_waited(store: Store, path: Path)
         pytest.raises(StoreLocked, match=r"locked for 0\.05 s"),
     ):
         ask(other)
-    other = sqlite3.connect(path, isolation_level=None)
-    other.execute("BEGIN IMMEDIATE")
+    foreign = sqlite3.connect(path, isolation_level=None)
+    foreign.execute("BEGIN IMMEDIATE")
     with Store.open(path, timeout_s=0.05) as ours, pytest.raises(StoreLocked):
         ask(ours)
-    other.close()
+    foreign.close()
     assert ask(store)
 
 

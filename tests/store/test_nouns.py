@@ -250,7 +250,8 @@ def test_a_forecast_comes_back_with_its_decisions(
     assert forecasts.get_decision(store, first.id) == first
     assert forecasts.decisions(store, forecast.id) == [second, first]
     assert forecasts.decisions(store, other.id) == []
-    assert forecasts.get(store, "f_none") is forecasts.get_decision(store, "d_none") is None
+    assert forecasts.get(store, "f_none") is None
+    assert forecasts.get_decision(store, "d_none") is None
 
 
 def test_a_decision_without_its_forecast_takes_the_forecast_with_it(
