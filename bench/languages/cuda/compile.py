@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -13,12 +14,13 @@ from typing import Any
 
 from ....store.models import EntryFacts, Facts, Kernel
 from ....store.paths import cache_dir
+from ...header.signature import signatures
 from ..build import Build
 from . import nvcc
 from .cache import BuildCache, Entry
 from .includes import STAND_INS, refused_include
-from .messages import PROGRAM_NAME, error_text, file_name, in_users_name, kernels_in, missing_header, warnings_text
-from .options import arch_specific, check_arch, compiler_flags
+from .messages import PROGRAM_NAME, error_text, file_name, in_users_name, missing_header, warnings_text
+from .options import arch_specific, check_arch, compiler_flags, template_parameters
 from .pool import CompilePool, Outcome, shared_pool
 from .ptx import ptx_mix
 from .resources import Resources, from_ptxas, without_ptxas_info
@@ -43,7 +45,8 @@ def compile_cuda(
     """Compile a kernel for one architecture (`sm_90`), needing no GPU.
 
     entries: for each launch entry the name expression to ask the compiler for, e.g. `gemm_part<128, 64, 32>`; the entry
-    itself where it is not named. include_dirs: the user's `-I` folders. Where the program uses instructions that only
+    itself, its tunables as numbers, where it is not named. Tunables are also macros (`-D`), save those whose name a
+    template head declares. include_dirs: the user's `-I` folders. Where the program uses instructions that only
     the architecture's own variant has, it is compiled for that (`sm_90a`), and Facts.arch says so.
 
     The Build's symbols are the lowered names by launch entry. `facts.ok` is false for a program that does not
@@ -51,11 +54,16 @@ def compile_cuda(
     architecture, DeviceError where there is no compiler or the machinery fails.
     """
     check_arch(arch)
-    flags = compiler_flags(kernel.options, kernel.tunables)
+    # A macro of that name would break `template <int BM>`; such a tunable reaches the program as the template's
+    # argument.
+    own = template_parameters("\n".join([kernel.source, *kernel.includes.values()]))
+    macros = {name: value for name, value in kernel.tunables.items() if name not in own}
+    flags = compiler_flags(kernel.options, macros)
     pool = pool or shared_pool()
     cache = cache or default_cache()
     file = file_name(kernel.name)
-    wanted = {launch.entry: (entries or {}).get(launch.entry, launch.entry) for launch in kernel.launches}
+    written = {launch.entry: _with_values(launch.entry, kernel.tunables) for launch in kernel.launches}
+    wanted = {entry: (entries or {}).get(entry, expression) for entry, expression in written.items()}
     toolchain = pool.toolchain
     roots = [folder.resolve() for folder in include_dirs]
     for name, text in ((PROGRAM_NAME, kernel.source), *kernel.includes.items()):
@@ -71,6 +79,13 @@ def compile_cuda(
             return _failure(in_users_name(compiled.data["error"], file), arch, compiled.data["toolchain"])
         hit = cache.put(key, compiled.data, compiled.files)
     return _build(hit, wanted, file)
+
+
+def _with_values(entry: str, tunables: Mapping[str, int]) -> str:
+    """`part<BM, 2>` as `part<128, 2>`: tunables are numbers in template arguments."""
+    name, bracket, arguments = entry.partition("<")
+    numbers = re.sub(r"\b[A-Za-z_]\w*", lambda match: str(tunables.get(match.group(), match.group())), arguments)
+    return name + bracket + numbers
 
 
 @lru_cache(maxsize=1)
@@ -126,7 +141,7 @@ def _compile(job: _Job, pool: CompilePool) -> _Compiled:
             compiler = f"nvcc {nvcc.version_in(ptx)}" if by_nvcc.ok else "nvcc"
     data: dict[str, Any] = {"ok": outcome.ok, "log": outcome.log, "toolchain": compiler, "arch": arch}
     if not outcome.ok:
-        kernels = kernels_in(job.kernel.source, job.kernel.includes)
+        kernels = {found.name for found in signatures(job.kernel.source, "cuda", job.kernel.includes)}
         error = outcome.failure or error_text(outcome.log, kernels=kernels)
         missing = missing_header(outcome.log)
         if missing is not None and not nvcc.usable(pool):

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import os
 import re
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator
+from itertools import accumulate
 from pathlib import Path
 
 # NVRTC has no host headers; nvcc takes ten times as long. libcu++ has the types and limits, the compiler the functions.
@@ -29,6 +31,21 @@ _MATH = """#pragma once
 #define M_SQRT1_2 0.70710678118654752440
 #endif
 """
+# libcu++ has these macros under NVRTC only since CUDA 13.1 or so. Values: IEEE 754.
+_FLOAT = """#ifndef FLT_MAX
+#define FLT_RADIX 2
+#define FLT_DIG 6
+#define FLT_MANT_DIG 24
+#define FLT_MAX 3.40282346638528859812e+38F
+#define FLT_MIN 1.17549435082228750797e-38F
+#define FLT_EPSILON 1.19209289550781250000e-7F
+#define DBL_DIG 15
+#define DBL_MANT_DIG 53
+#define DBL_MAX 1.79769313486231570815e+308
+#define DBL_MIN 2.22507385850720138309e-308
+#define DBL_EPSILON 2.22044604925031308085e-16
+#endif
+"""
 _STD_MATH = re.findall(
     r"\w+",
     "acos asin atan atan2 ceil cos cosh exp fabs floor fmod log log10 pow sin sinh sqrt tan tanh "
@@ -44,7 +61,7 @@ _USING = "".join(f"using ::{name};\n" for name in _STD_MATH)
 STAND_INS: dict[str, str] = {
     **dict.fromkeys(("stdint.h", "inttypes.h"), _LIBCUXX.format("cstdint")),
     "cstdint": _LIBCUXX_AS_STD.format("cstdint"),
-    **dict.fromkeys(("float.h", "cfloat"), _LIBCUXX.format("cfloat")),
+    **dict.fromkeys(("float.h", "cfloat"), _LIBCUXX.format("cfloat") + _FLOAT),
     **dict.fromkeys(("limits.h", "climits"), _LIBCUXX.format("climits")),
     **dict.fromkeys(("assert.h", "cassert"), _LIBCUXX.format("cassert")),
     "limits": _LIBCUXX_AS_STD.format("limits"),
@@ -93,24 +110,17 @@ def refused_include(name: str, text: str, roots: Iterable[Path]) -> str | None:
 
 def _directives(text: str) -> Iterator[tuple[int, str, str]]:
     for variant in (text, _COMMENT.sub(_blank, text)):
-        spliced = _SPLICE.sub("\x00", variant)
-        for match in _DIRECTIVE.finditer(spliced.replace("\x00", "")):
-            yield _line_of(spliced, match.start()), match.group("word"), match.group("rest")
+        joined, splices = _joined(variant)
+        for match in _DIRECTIVE.finditer(joined):
+            start = match.start()
+            line = 1 + joined.count("\n", 0, start) + bisect_right(splices, start)
+            yield line, match.group("word"), match.group("rest")
 
 
-def _line_of(spliced: str, position: int) -> int:
-    """The line in the file of a position in the text whose spliced line ends (marked by NUL) were taken out."""
-    seen = 0
-    line = 1
-    for character in spliced:
-        if character == "\x00":
-            line += 1
-            continue
-        if seen == position:
-            break
-        line += character == "\n"
-        seen += 1
-    return line
+def _joined(text: str) -> tuple[str, list[int]]:
+    """The text with spliced lines joined, and where in it the joints are."""
+    parts = _SPLICE.split(text)
+    return "".join(parts), list(accumulate(len(part) for part in parts))[:-1]
 
 
 def _blank(match: re.Match[str]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from .resources import without_ptxas_info
 
@@ -16,8 +16,6 @@ _MAP_NAME = re.compile(r"#pragma nv_mangled_name (.*)")
 _MAP_BLOCK = re.compile(r"^__nv_name_map\(\d+\): error: .*\n(?:[ \t]+.*\n)*\n?", re.MULTILINE)
 _MISSING = re.compile(r'(?:cannot|could not) open source file "([^"]+)"|fatal error: (\S+): No such file')
 _REMARK = re.compile(r"^Remark: The warnings can be suppressed.*\n\n?", re.MULTILINE)
-_COMMENT_OR_STRING = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"', re.DOTALL)
-_QUALIFIER = re.compile(r"__\w+__\s*\((?:[^()]|\([^()]*\))*\)|__attribute__\s*\(\(.*?\)\)", re.DOTALL)
 
 
 def file_name(kernel_name: str) -> str:
@@ -67,15 +65,3 @@ def missing_header(log: str) -> str | None:
     """The header that the compiler could not open, if that is what stopped it."""
     match = _MISSING.search(log)
     return (match.group(1) or match.group(2)) if match else None
-
-
-def kernels_in(source: str, includes: Mapping[str, str]) -> list[str]:
-    """The names of the `__global__` functions a source and its headers spell out, for messages."""
-    names = []
-    for text in (source, *includes.values()):
-        bare = _COMMENT_OR_STRING.sub(" ", text)
-        for part in bare.split("__global__")[1:]:
-            head = _QUALIFIER.sub(" ", re.split(r"[{;]", part)[0])
-            if match := re.search(r"(\w+)\s*\(", head):
-                names.append(match.group(1))
-    return list(dict.fromkeys(names))

@@ -9,6 +9,9 @@ from ....store.errors import InputError
 from ...header.options import check_options
 
 _ARCH = re.compile(r"sm_\d{2,3}[af]?")
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_TEMPLATE = re.compile(r"\btemplate\s*<([^<>;{}]*)>")
+_DECLARED = re.compile(r"(\w+)\s*(?=[,>=])")
 _MACRO = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
 
@@ -17,6 +20,14 @@ def check_arch(arch: str) -> str:
     if not _ARCH.fullmatch(arch):
         raise InputError("not a CUDA architecture", value=arch, next_step="Write it as sm_90 or sm_90a.")
     return arch
+
+
+def template_parameters(source: str) -> set[str]:
+    """The names that template heads of a source declare."""
+    names = set()
+    for head in _TEMPLATE.findall(_COMMENT.sub(" ", source)):
+        names.update(_DECLARED.findall(head + ">"))
+    return names
 
 
 def compiler_flags(options: Sequence[str], tunables: Mapping[str, int]) -> list[str]:

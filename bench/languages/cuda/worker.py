@@ -34,6 +34,7 @@ _OUTPUT_TAIL = 4096
 _ADDRESS_BYTES = 6 << 30
 _FILE_BYTES = 256 << 20
 _PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
 _COLD = "cold"
 _WARM_UP = 'extern "C" __global__ void warm(float* x) { x[0] = 1.0f; }'
 
@@ -56,11 +57,12 @@ def main() -> None:
         nvrtc.compile(_WARM_UP, name="warm.cu", options=["--gpu-architecture=sm_90"], headers={}, entries=[])
     threads = len(list(Path("/proc/self/task").iterdir()))
     if threads != 1 and _COLD not in sys.argv[4:]:
-        # NVRTC 13.0 on a machine with many cores keeps a thread after its first compile, and forking beside a thread is not
-        # safe. Start over without the warm-up: then every job pays for NVRTC's start, some tens of milliseconds.
+        # NVRTC 13.0 on a machine with many cores keeps a thread after its first compile, and forking beside a thread
+        # is not safe. Start over without the warm-up: then every job pays for NVRTC's start, some tens of milliseconds.
         os.execv(sys.executable, [sys.executable, "-m", __spec__.name, *sys.argv[1:], _COLD])
     if threads != 1:
         raise RuntimeError(f"{threads} threads in the compile worker: forking would not be safe")
+    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
     write_all(control, encode({"ready": True}))
     while (frame := read_frame(control, JOB_BYTES)) is not None:
         job, blobs = decode(frame)
@@ -120,10 +122,20 @@ def _collect(reader: int, control: int, deadline: float) -> tuple[bytes, str]:
 
 
 def _end(child: int) -> int:
-    """Kill what is left of the child's group, reap the child, and return its exit code (negative: a signal)."""
+    """Kill what is left of the child and of all it started, reap them, and return its exit code (negative: a signal).
+
+    What the child started and left becomes ours when the child is gone (subreaper), daemons with a session of their
+    own too.
+    """
     with contextlib.suppress(ProcessLookupError):
         os.killpg(child, signal.SIGKILL)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    ours = Path(f"/proc/self/task/{os.getpid()}/children")
+    while ours.exists() and (strays := ours.read_text().split()):
+        for stray in strays:
+            os.kill(int(stray), signal.SIGKILL)
+            os.waitpid(int(stray), 0)
+    return code
 
 
 def _child(nvrtc: Nvrtc, job: dict[str, Any], blobs: dict[str, bytes], writer: int, folder: Path) -> None:

@@ -75,6 +75,16 @@ def test_entries_may_be_named_by_another_expression(
     assert built.symbols == {"k<min(B, 3)>": "_Z1kILi3EEvPf"}
 
 
+def test_a_tunable_may_share_its_name_with_a_template_parameter(build: Builder) -> None:
+    source = """template <int BM, typename T = float> __device__ T scaled(T x) { return BM * x; }
+template <int BM> __global__ void part(float* a) { a[0] = scaled<BM>(a[1]); }
+__global__ void other(float* a) { a[0] = BLOCK; }
+"""
+    built = build(source, "part<BM>", "other", tunables={"BM": 7, "BLOCK": 64})
+    assert built.ok, built.facts.error
+    assert built.symbols["part<BM>"] == "_Z4partILi7EEvPf"
+
+
 def test_errors_carry_the_users_file_and_line(build: Builder) -> None:
     built = build("/* header\n*/\n__global__ void k() {\n  int z = missing;\n}\n", name="some/dir/mine.cu")
     assert built.binary is None

@@ -80,3 +80,7 @@ def test_a_library_that_does_not_load_is_an_error_of_the_machinery(
     monkeypatch.setenv("CUDA_HOME", str(tmp_path))
     with CompilePool(workers=1) as pool, pytest.raises(DeviceError, match="compile worker failed"):
         pool.warm()
+    with CompilePool(workers=1) as pool:  # and the pool stays usable: it fails again instead of waiting for ever
+        for _ in range(3):
+            with pytest.raises(DeviceError, match="compile worker failed"):
+                pool.run([["true"]], files={}, deadline_s=1.0)

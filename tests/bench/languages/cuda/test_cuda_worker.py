@@ -34,8 +34,9 @@ def test_a_job_past_its_deadline_dies_with_all_it_started(pool: CompilePool, tmp
 
 def test_processes_left_behind_by_a_finished_job_are_killed(pool: CompilePool, tmp_path: Path) -> None:
     pid = tmp_path / "pid"
-    assert sh(pool, f"sleep 300 > /dev/null 2>&1 & echo $! > {pid}").ok
-    assert not alive(int(pid.read_text()))
+    for command in ("sleep 300", "setsid sleep 300", "setsid sh -c 'sleep 300 & wait'"):
+        assert sh(pool, f"{command} > /dev/null 2>&1 & echo $! > {pid}; sleep 0.1").ok
+        assert not alive(int(pid.read_text()))
 
 
 def test_a_crash_is_told_and_the_next_job_is_served(pool: CompilePool) -> None:
