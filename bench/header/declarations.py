@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from .parameter import TypeNames, parse_parameters, parse_template
 from .signature import Signature
-from .tokens import Token, tokens
+from .tokens import Token, scan, tokens
 
 _OBJECT_MACRO = re.compile(r"#\s*define\s+([A-Za-z_]\w*)(?:\s+(.*))?$", re.DOTALL)
 _CONDITIONAL = re.compile(r"#\s*(if|ifdef|ifndef|elif|elifdef|elifndef|else|endif)\b\s*(.*)", re.DOTALL)
@@ -73,7 +73,7 @@ def _expanded(stream: Iterable[Token], macros: dict[str, list[Token]]) -> Iterat
         if token.kind == "directive":
             definition = _OBJECT_MACRO.match(token.text)
             if definition is not None:
-                body = [part for part in tokens(definition[2] or "") if part.kind != "comment"]
+                body = [part for part in scan(definition[2] or "") if part.kind != "comment"]
                 if len(body) <= _MAX_MACRO_TOKENS:
                     macros[definition[1]] = body
         elif token.text in macros:

@@ -21,6 +21,8 @@ from .scaffold import scaffold
 from .signature import Signature, signatures
 from .tokens import tokens
 
+__all__ = ["Geometry", "LoadedKernel", "load_kernel"]
+
 
 @dataclass(frozen=True)
 class LoadedKernel:
@@ -137,12 +139,12 @@ def _read(path_or_text: str | Path, language: Language | None) -> tuple[str, str
 
 
 def _language_of_text(source: str) -> Language:
-    """CUDA where a token says `__global__`, Python where a line says `import` or `# ///`, else C."""
+    """CUDA where a token says `__global__`, Python where a line says `import`, `def` or the like, else C."""
     names = {token.text for token in tokens(source) if token.kind == "name"}
     if "__global__" in names:
         return "cuda"
     starts = [line.split(maxsplit=1)[0] for line in source.splitlines() if line.strip()]
-    if any(start in ("import", "from", "def") for start in starts):
+    if starts[0] == "#" or any(start in ("import", "from", "def", "class") for start in starts):
         return "torch"
     return "c"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 Kind = Literal["comment", "text", "name", "number", "sign", "directive"]
@@ -36,7 +37,13 @@ class Token:
     line: int
 
 
-def tokens(source: str) -> Iterator[Token]:
+@lru_cache(maxsize=8)
+def tokens(source: str) -> tuple[Token, ...]:
+    """`scan` as a tuple, kept for the last few sources: header, includes and signatures all walk the same one."""
+    return tuple(scan(source))
+
+
+def scan(source: str) -> Iterator[Token]:
     """Every token of the source in order, comments included; preprocessor directives are one token each.
 
     An unterminated comment or raw string runs to the end of the source. Never raises: what is no C is a `sign`.

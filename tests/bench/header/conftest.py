@@ -7,10 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 from kforecast.bench.header.load import LoadedKernel, load_kernel
 from kforecast.store.errors import InputError
 from kforecast.store.models import Case, Precision, Task, Tensor
+
+settings.register_profile("no deadline", deadline=None)  # a busy machine is no failure
+settings.load_profile("no deadline")
 
 SOFTMAX = """\
 /* kforecast 1

@@ -222,7 +222,7 @@ class TestGeometry:
             (
                 BARE_CUDA.replace("int C", "int cols"),
                 Geometry(grid=("R",), block=("1",)),
-                "not named after the task: cols",
+                "not named after.*: cols",
             ),
             (BARE_CUDA, Geometry(grid=("Q",), block=("1",)), "unknown name: Q"),
             (BARE_CUDA, Geometry(grid=("R / 2",), block=("1",)), "grid x of launch rows"),

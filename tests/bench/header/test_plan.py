@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -44,14 +45,14 @@ def plan(
     language: Language = "cuda",
     dtype: Dtype = "f32",
     before: str = "__global__ void",
-    **launch: object,
+    **launch: Any,
 ) -> PlannedLaunch:
     source = f"{before if language == 'cuda' else 'void'} k({parameters}) {{ }}"
     kernel = Kernel.make(
         language=language,
         name="k",
         source=source,
-        launches=(Launch(**{"entry": "k", "args": tuple(args), **launch}),),  # type: ignore[arg-type]
+        launches=(Launch(**{"entry": "k", "args": tuple(args), **launch}),),
         scratch=(Scratch(name="W", dtype="f32", shape=("N",)),),
         tunables={"BLOCK": 256, "BIG": 2000},
         task_id="t",
@@ -119,7 +120,7 @@ def test_second_example(load: Load, gemm_file: Path) -> None:
         ("int n", ["N"], {"entry": "k<1>"}, ["template arguments do not match"]),
     ],
 )
-def test_refused(parameters: str, args: list[str], launch: dict[str, object], parts: list[str]) -> None:
+def test_refused(parameters: str, args: list[str], launch: dict[str, Any], parts: list[str]) -> None:
     with pytest.raises(InputError) as caught:
         plan(parameters, args, **launch)
     for part in parts:
@@ -174,12 +175,13 @@ def test_who_may_write() -> None:
     ],
 )
 def test_pointer_dtypes(dtype: Dtype, good: list[str], bad: list[str]) -> None:
-    for language in ("c", "cuda"):
+    languages: tuple[Language, ...] = ("c", "cuda")
+    for language in languages:
         for spelling in good:
-            assert plan(f"const {spelling}* x", ["x"], dtype=dtype, language=language).args == (PointerArg("x"),)  # type: ignore[arg-type]
+            assert plan(f"const {spelling}* x", ["x"], dtype=dtype, language=language).args == (PointerArg("x"),)
         for spelling in bad:
             with pytest.raises(InputError, match=f"is {dtype}, but the parameter points to"):
-                plan(f"const {spelling}* x", ["x"], dtype=dtype, language=language)  # type: ignore[arg-type]
+                plan(f"const {spelling}* x", ["x"], dtype=dtype, language=language)
 
 
 def test_c_ignores_geometry() -> None:
