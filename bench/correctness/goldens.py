@@ -21,10 +21,15 @@ Arrays = dict[str, Array]
 def golden_outputs(task: Task, case: Case, inputs: Mapping[str, Array], xp: ArrayModule) -> Arrays:
     """The outputs in float64 on the exact inputs; for an exact task, computed on the inputs as they are.
 
+    They share no memory with the inputs, which may be renewed.
     Raises InputError if the reference fails or gives an output another shape.
     """
     wide = dict(inputs) if task.precision is None else widened(task, inputs, xp, np.float64)
-    return _shaped(task, case, load_reference(task).compute(xp, wide, case.sizes))
+    result = _shaped(task, case, load_reference(task).compute(xp, wide, case.sizes))
+    return {
+        name: array.copy() if any(xp.may_share_memory(array, given) for given in inputs.values()) else array
+        for name, array in result.items()
+    }
 
 
 def declared_outputs(task: Task, case: Case, inputs: Mapping[str, Array], xp: ArrayModule) -> Arrays:

@@ -255,3 +255,11 @@ def test_an_error_of_the_next_lower_precisions_size_is_named_so() -> None:
     inputs, expectation = setting("vector_add", N=5000)
     half = inputs["a"].astype(np.float16) + inputs["b"].astype(np.float16)
     assert "lower precision" in rejected(expectation, {"c": half.astype(np.float32)}).explanation
+
+
+@pytest.mark.parametrize("name, sizes", [("transpose", {"R": 1, "C": 1}), ("transpose", {"R": 1, "C": 9})])
+def test_what_is_wanted_does_not_change_with_the_inputs(name: str, sizes: dict[str, int]) -> None:
+    inputs, expectation = setting(name, **sizes)
+    right = np.ascontiguousarray(inputs["x"].T).copy()
+    inputs["x"] += 1
+    assert expectation.check({"y": right}) is None
