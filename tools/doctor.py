@@ -59,8 +59,11 @@ class DoctorReport(BaseModel):
 def doctor() -> DoctorReport:
     """Look at this machine. Never raises for what it finds; every finding with a remedy carries it in `next`."""
     gpus = probes.gpus()
-    checks = [*_software(), *_store(), *_compilers(), *_devices(gpus), *_isolation(), *_machine()]
-    usable = ["cpu"] if any(c.name == "cpu" and c.state == "ok" for c in checks) else []
+    compilers = list(_compilers())
+    compiles_cuda = any(check.name == "NVRTC" and check.state == "ok" for check in compilers)
+    devices = list(_devices(gpus, compiles_cuda))
+    checks = [*_software(), *_store(), *compilers, *devices, *_isolation(), *_machine()]
+    usable = [check.name for check in devices if check.state == "ok"]
     return DoctorReport(
         version=__version__,
         checks=tuple(checks),
@@ -127,7 +130,7 @@ def _compilers() -> Iterator[Check]:
         yield _check("compilers", name, "ok" if path else "note", str(path or "not found"), step)
 
 
-def _devices(gpus: list[probes.Gpu]) -> Iterator[Check]:
+def _devices(gpus: list[probes.Gpu], compiles_cuda: bool) -> Iterator[Check]:
     try:
         compiler = find_compiler()
         yield _check("devices", "cpu", "ok", f"usable: C and C++ kernels, compiled by {compiler.version}")
@@ -136,8 +139,8 @@ def _devices(gpus: list[probes.Gpu]) -> Iterator[Check]:
     for gpu in gpus:
         memory = "" if gpu.memory_mib is None else f", {gpu.memory_mib / 1024:.0f} GiB"
         value = f"{gpu.name}, sm_{gpu.compute_capability.replace('.', '')}{memory}, driver {gpu.driver}"
-        step = "This version measures on the cpu; for CUDA kernels it gives facts."
-        yield _check("devices", f"cuda:{gpu.index}", "note", value, step)
+        step = None if compiles_cuda else "Not usable without NVRTC: see the compilers above."
+        yield _check("devices", f"cuda:{gpu.index}", "ok" if compiles_cuda else "note", value, step)
     if not gpus:
         yield _check("devices", "GPU", "note", "none seen (nvidia-smi lists none); not needed for the cpu device")
 
