@@ -48,7 +48,8 @@ class Store:
     def __init__(self, path: Path, db: sqlite3.Connection, *, writable: bool, timeout_s: float) -> None:
         self.path = path
         self.writable = writable
-        self.notice: str | None = None
+        self._network = network_filesystem(path)
+        self.notice = None if self._network is None else _notice(path, self._network)
         self._db = db
         self._timeout_s = timeout_s
         self._mutex = threading.RLock()
@@ -219,25 +220,18 @@ class Store:
 
     def _prepare(self) -> None:
         db = self._db
-        network = network_filesystem(self.path)
-        if network is None:
-            db.execute("PRAGMA synchronous = NORMAL")
-        else:
-            db.execute("PRAGMA synchronous = FULL")
-            self.notice = (
-                f"The store lies on a network file system ({network}): no WAL there, so readers and writers wait for "
-                f"each other. Set KFORECAST_DB to an absolute path on a local disk; now it is {self.path}."
-            )
+        network = self._network
+        db.execute(f"PRAGMA synchronous = {'NORMAL' if network is None else 'FULL'}")
         db.execute("PRAGMA wal_autocheckpoint = 0")
         db.execute("PRAGMA foreign_keys = ON")
         wanted = "wal" if network is None else "delete"
         if network is None and self.journal_mode == wanted and schema.version(db, self.path) == schema.LATEST:
             return
         with fair_lock(self.path, timeout_s=self._timeout_s):
-            schema.version(db, self.path)
             if network is not None:
                 # In this mode SQLite reads a WAL that a copied file may still have without any shared memory.
                 db.execute("PRAGMA locking_mode = EXCLUSIVE")
+            schema.version(db, self.path)
             got = db.execute(f"PRAGMA journal_mode = {wanted}").fetchone()[0]
             if network is not None:
                 db.execute("PRAGMA locking_mode = NORMAL")
@@ -274,6 +268,13 @@ def _absolute(path: Path | None) -> Path:
         raise InputError("The store's path is relative", value=path, next_step="Give an absolute path.")
     # SQLite puts -wal and -shm beside the file that a link leads to; the lock must be the same one for all, too.
     return path.resolve()
+
+
+def _notice(path: Path, network: str) -> str:
+    return (
+        f"The store lies on a network file system ({network}), where there is no WAL: readers and writers wait for "
+        f"each other. Set KFORECAST_DB to an absolute path on a local disk; now it is {path}."
+    )
 
 
 def _no_store_yet(path: Path) -> StoreMissing:

@@ -82,30 +82,13 @@ def claim_next(store: Store, device: str, owner: str) -> Request | None:
                LIMIT 1""",
             {"device": device},
         ).fetchone()
-        if row is None:
-            return None
-        db.execute(
-            f"""UPDATE requests SET state = 'working', owner = ?, attempts = attempts + 1, started_at = ?,
-                  progress = '', turn = (SELECT coalesce(max(turn), 0) + 1 FROM requests WHERE device = ?), {_NEXT_SEQ}
-                WHERE id = ?""",
-            (owner, utc_now(), device, row["id"]),
-        )
-        return _get(db, row["id"])
+        return None if row is None else _begin(db, row["id"], owner)
 
 
 def claim(store: Store, request_id: str, owner: str) -> Request | None:
     """Begin this request out of turn, as `claim_next` does; None where it is not queued (any more)."""
     with store.write() as db:
-        request = _get(db, request_id)
-        if request.state != "queued":
-            return None
-        db.execute(
-            f"""UPDATE requests SET state = 'working', owner = ?, attempts = attempts + 1, started_at = ?,
-                  progress = '', turn = (SELECT coalesce(max(turn), 0) + 1 FROM requests WHERE device = ?), {_NEXT_SEQ}
-                WHERE id = ?""",
-            (owner, utc_now(), request.device, request_id),
-        )
-        return _get(db, request_id)
+        return _begin(db, request_id, owner) if _get(db, request_id).state == "queued" else None
 
 
 def set_progress(store: Store, request_id: str, owner: str, progress: str) -> bool:
@@ -270,6 +253,17 @@ def _noun(row: sqlite3.Row) -> Request:
         return Request.model_validate(fields)
     except (ValidationError, ValueError) as error:
         raise unreadable("requests", row["id"], error) from error
+
+
+def _begin(db: sqlite3.Connection, request_id: str, owner: str) -> Request:
+    db.execute(
+        f"""UPDATE requests SET state = 'working', owner = ?, attempts = attempts + 1, started_at = ?, progress = '',
+              turn = (SELECT coalesce(max(turn), 0) + 1 FROM requests AS served
+                      WHERE served.device = requests.device), {_NEXT_SEQ}
+            WHERE id = ?""",
+        (owner, utc_now(), request_id),
+    )
+    return _get(db, request_id)
 
 
 def _set_failed(db: sqlite3.Connection, request_id: str, error: Mapping[str, Any]) -> None:

@@ -110,7 +110,8 @@ CREATE TABLE requests (
 ) STRICT;
 CREATE INDEX requests_queued ON requests (device, client, ordinal) WHERE state = 'queued';
 CREATE INDEX requests_working ON requests (device, owner) WHERE state = 'working';
-CREATE INDEX requests_by_turn ON requests (device, client, turn);
+CREATE INDEX requests_by_client_turn ON requests (device, client, turn);
+CREATE INDEX requests_by_turn ON requests (device, turn);
 CREATE INDEX requests_by_result ON requests (result_id);
 
 CREATE TABLE forecasts (

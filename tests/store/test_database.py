@@ -372,6 +372,7 @@ def test_a_network_file_system_gets_no_wal(
         ask(other)
         with Store.open_readonly(path) as reader:
             assert count(reader) == 2 + there_already
+            assert reader.notice == store.notice
     assert not path.with_name(path.name + "-wal").exists()
 
 

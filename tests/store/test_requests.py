@@ -63,6 +63,18 @@ def test_a_new_client_does_not_wait_behind_a_long_queue(store: Store) -> None:
     assert claimed(store).id == late.id
 
 
+def test_a_request_can_be_begun_out_of_turn_but_only_once(store: Store) -> None:
+    first, second = ask(store, "a"), ask(store, "b")
+    begun = requests.claim(store, second.id, "inline-1")
+    assert begun is not None
+    assert (begun.id, begun.state, begun.owner, begun.attempts) == (second.id, "working", "inline-1", 1)
+    assert requests.claim(store, second.id, "broker-1") is None
+    ask(store, "b")
+    assert claimed(store).id == first.id, "client b had its turn"
+    with pytest.raises(InputError, match="r_none"):
+        requests.claim(store, "r_none", "broker-1")
+
+
 def test_devices_have_queues_of_their_own(store: Store) -> None:
     ask(store, device="cpu")
     assert requests.claim_next(store, "cuda:0", "broker-1") is None
