@@ -67,7 +67,7 @@ def compile_cuda(
     toolchain = pool.toolchain
     roots = [folder.resolve() for folder in include_dirs]
     for name, text in ((PROGRAM_NAME, kernel.source), *kernel.includes.items()):
-        refusal = refused_include(name, text, [*toolchain.include_dirs, *roots])
+        refusal = refused_include(name, text, [*toolchain.include_dirs, *roots], kernel.includes)
         if refusal is not None:
             return _failure(in_users_name(refusal, file), arch, toolchain.identity)
     job = _Job(kernel, tuple(dict.fromkeys(wanted.values())), arch, tuple(flags), tuple(roots), deadline_s)
@@ -165,7 +165,8 @@ def _nvrtc(job: _Job, arch: str, pool: CompilePool) -> Outcome:
         job.kernel.source,
         name=PROGRAM_NAME,
         options=[*options, *(f"-I{folder}" for folder in folders)],
-        headers={**STAND_INS, **job.kernel.includes},
+        headers=STAND_INS,
+        files=job.kernel.includes,
         entries=job.expressions,
         deadline_s=job.deadline_s,
     )

@@ -7,9 +7,10 @@ in.
 from __future__ import annotations
 
 import os
+import posixpath
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from itertools import accumulate
 from pathlib import Path
 
@@ -84,12 +85,14 @@ _DIRECTIVE = re.compile(
 _TARGET = re.compile(r'<(?P<angle>[^>\n]*)>|"(?P<quote>[^"\n]*)"')
 
 
-def refused_include(name: str, text: str, roots: Iterable[Path]) -> str | None:
+def refused_include(name: str, text: str, roots: Iterable[Path], own: Collection[str] = ()) -> str | None:
     """The first include of `text` that may not be compiled, as a compiler-style message; None where all may.
 
-    Refused: an absolute path outside `roots`, a path that leaves its folder by `..`, an include whose name is a macro
-    (it could spell any path), `#embed`, `#import`. Directives are looked for with and without comments removed, so
-    that neither a comment before a `#` nor a quote that swallows one hides anything.
+    name: the file's, relative to the kernel's folder as are those of `own`, the kernel's own headers, which may be
+    included from anywhere among them. Refused: an absolute path outside `roots`, a path that leaves its folder by
+    `..`, an include whose name is a macro (it could spell any path), `#embed`, `#import`. Directives are looked for
+    with and without comments removed, so that neither a comment before a `#` nor a quote that swallows one hides
+    anything.
     """
     allowed = [os.path.realpath(root) for root in roots]
     for line, word, rest in _directives(text):
@@ -100,7 +103,8 @@ def refused_include(name: str, text: str, roots: Iterable[Path]) -> str | None:
         if match is None:
             return f"{where}#{word} {rest.strip()}: the name of an included file must be written out, not be a macro"
         target = match.group("angle") if match.group("angle") is not None else match.group("quote")
-        if _escapes(target, allowed):
+        beside = posixpath.normpath(posixpath.join(posixpath.dirname(name), target))
+        if beside not in own and _escapes(target, allowed):
             return (
                 f'{where}#{word} of "{target}": outside the kernel\'s headers; list the file under include in the '
                 "kernel header, or name its folder with -I"

@@ -38,15 +38,14 @@ def compile_nvcc(
     tail = ['\n#line 1 "launch entries"']
     for index, entry in enumerate(entries):
         tail.append(f"KFORECAST_ENTRY const void* kforecast_entry_{index} = (const void*)({entry});")
-    files = {PROGRAM_NAME: (source + "\n".join(tail) + "\n").encode()}
-    files |= {name: text.encode() for name, text in headers.items()}
+    texts = {**headers, PROGRAM_NAME: source + "\n".join(tail) + "\n"}
     common = [str(pool.toolchain.nvcc), f"-arch={arch}", "-I.", *flags, PROGRAM_NAME]
     outcome = pool.run(
         [
             [*common, "-DKFORECAST_ENTRY=__device__", "-ptx", "-o", "kernel.ptx"],
             [*common, "-DKFORECAST_ENTRY=static", "-cubin", "-o", "kernel.cubin"],
         ],
-        files=files,
+        files={name: text.encode() for name, text in texts.items()},
         outputs=("kernel.ptx", "kernel.cubin"),
         deadline_s=deadline_s,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import os
+import posixpath
 import queue
 import signal
 import socket
@@ -82,8 +83,13 @@ class CompilePool:
         headers: Mapping[str, str],
         entries: Sequence[str],
         deadline_s: float,
+        files: Mapping[str, str] | None = None,
     ) -> Outcome:
-        """One NVRTC compilation; `files` holds `cubin` and `ptx`. Raises DeviceError where the machinery fails."""
+        """One NVRTC compilation; the outcome's files are `cubin` and `ptx`.
+
+        headers: found under their spelled name wherever they are included; files: found beside the source, and each
+        other, as on disk. Raises DeviceError where the machinery fails.
+        """
         job = {
             "kind": "nvrtc",
             "name": name,
@@ -93,7 +99,7 @@ class CompilePool:
             "deadline_s": deadline_s,
         }
         blobs = {"source": source.encode(), **{f"header {key}": text.encode() for key, text in headers.items()}}
-        return self._do(job, blobs)
+        return self._do(job, blobs | _placed(job, {key: text.encode() for key, text in (files or {}).items()}))
 
     def run(
         self,
@@ -112,7 +118,7 @@ class CompilePool:
             "log_bytes": log_bytes,
             "deadline_s": deadline_s,
         }
-        return self._do(job, dict(files))
+        return self._do(job, _placed(job, files))
 
     def close(self) -> None:
         """End every idle worker. A worker that is busy ends when its job does."""
@@ -228,6 +234,13 @@ class _Worker:
             value=lines[-1] if lines else f"exit code {self._process.returncode}",
             next_step=f"Try again; if it stays, reinstall the compiler. {INSTALL}.",
         )
+
+
+def _placed(job: dict[str, Any], files: Mapping[str, bytes]) -> dict[str, bytes]:
+    """The files as blobs, and in the job the folder to work in: as deep as the names with `../` need."""
+    depth = max((name.split("/").count("..") for name in files), default=0)
+    job["folder"] = "/".join(["d"] * depth) or "."
+    return {f"file {posixpath.normpath(posixpath.join(job['folder'], name))}": text for name, text in files.items()}
 
 
 def _outcome(header: dict[str, Any], answer: bytes, deadline_s: float) -> Outcome:

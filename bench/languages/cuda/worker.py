@@ -154,7 +154,8 @@ def _child(nvrtc: Nvrtc, job: dict[str, Any], blobs: dict[str, bytes], writer: i
         cpu = math.ceil(float(job["deadline_s"])) + 1
         resource.setrlimit(resource.RLIMIT_CPU, (cpu, cpu))
         confine()
-        header, files = _compile(nvrtc, job, blobs) if job["kind"] == "nvrtc" else _command(job, blobs)
+        _place(job, blobs)
+        header, files = _compile(nvrtc, job, blobs) if job["kind"] == "nvrtc" else _command(job)
         write_all(writer, encode(header, files))
         code = 0
     finally:
@@ -179,12 +180,23 @@ def _compile(nvrtc: Nvrtc, job: dict[str, Any], blobs: dict[str, bytes]) -> tupl
     return header, {"cubin": program.cubin, "ptx": program.ptx}
 
 
-def _command(job: dict[str, Any], blobs: dict[str, bytes]) -> tuple[dict[str, Any], dict[str, bytes]]:
-    """Run programs one after another in the job's folder, up to the first that fails; the outputs are files by name."""
+def _place(job: dict[str, Any], blobs: dict[str, bytes]) -> None:
+    """Write the job's files below the current folder, and go to the one that it works in."""
     for name, blob in blobs.items():
-        path = Path(name)
+        kind, _, text = name.partition(" ")
+        if kind != "file":
+            continue
+        path = Path(text)
+        if path.is_absolute() or ".." in path.parts:
+            raise ValueError(f"a file outside the job's folder: {text}")
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(blob)
+    Path(job["folder"]).mkdir(parents=True, exist_ok=True)
+    os.chdir(job["folder"])
+
+
+def _command(job: dict[str, Any]) -> tuple[dict[str, Any], dict[str, bytes]]:
+    """Run programs one after another in the job's folder, up to the first that fails; the outputs are files by name."""
     log = ""
     code = 0
     for argv in job["commands"]:

@@ -100,6 +100,26 @@ def test_errors_in_an_include_carry_its_name(build: Builder) -> None:
     assert built.facts.error.startswith("t.cuh(2): error: ")
 
 
+def test_includes_find_each_other_as_on_disk(build: Builder) -> None:
+    includes = {
+        "sub/tile.cuh": '#include "near.cuh"\n#include "../top.cuh"\n#include "../../up.cuh"\n',
+        "sub/near.cuh": "#define NEAR 1\n",
+        "near.cuh": "#define NEAR 2\n",
+        "top.cuh": "#define TOP 3\n",
+        "../up.cuh": "#define UP 4\n",
+    }
+    body = '#include "sub/tile.cuh"\nstatic_assert(NEAR == 1 && TOP == 3 && UP == 4);\n__global__ void k() {}\n'
+    built = build(body, includes=includes)
+    assert built.ok, built.facts.error
+    assert built.facts.toolchain.startswith("nvrtc")
+    broken = build(body, includes={**includes, "../up.cuh": "\nint x = y;\n"}).facts.error
+    assert broken is not None
+    assert broken.startswith("sub/../../up.cuh(2): error: ")
+    outside = build(body, includes={**includes, "sub/tile.cuh": '#include "../other.cuh"\n'}).facts.error
+    assert outside is not None
+    assert outside.startswith("sub/tile.cuh(1): error: #include of")
+
+
 def test_equal_sources_share_a_build_but_messages_keep_each_name(build: Builder, cache: BuildCache) -> None:
     names = ["a.cu", "b.cu"]
     errors = [build("__global__ void k() { x; }\n", name=name).facts.error for name in names]
