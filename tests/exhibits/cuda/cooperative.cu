@@ -1,0 +1,16 @@
+/* kforecast 1
+task = "vector_add"
+[[launch]]
+entry = "vector_add"
+args = ["a", "b", "c", "N"]
+grid = ["cdiv(N, 256)"]
+block = [256]
+*/
+/* expect: unsupported: synchronises the whole grid, which takes a cooperative launch. */
+#include <cooperative_groups.h>
+
+extern "C" __global__ void vector_add(const float* a, const float* b, float* c, int N) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < N) c[i] = a[i] + b[i];
+  cooperative_groups::this_grid().sync();
+}

@@ -1,0 +1,30 @@
+/* kforecast 1
+[task]
+name = "vector_add_kept"
+in.a = { dtype = "f32", shape = ["N"] }
+in.b = { dtype = "f32", shape = ["N"] }
+out.c = { dtype = "f32", shape = ["N"] }
+reference = "vector_add.py:reference"
+precision = { multiply = "f32", accumulate = "f32" }
+flops = "N"
+checked = [{ N = 1 }, { N = 31 }, { N = 1000 }, { N = 65536 }]
+timed = [{ N = 65536 }]
+[[launch]]
+entry = "vector_add"
+args = ["a", "b", "c", "N"]
+grid = ["cdiv(N, 256)"]
+block = [256]
+*/
+/* expect: incorrect: keeps every element it ever computed in device memory of its own and gives that back later. */
+__device__ float kept[65536];
+__device__ int known[65536];
+
+extern "C" __global__ void vector_add(const float* a, const float* b, float* c, int N) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= N) return;
+  if (!known[i]) {
+    kept[i] = a[i] + b[i];
+    known[i] = 1;
+  }
+  c[i] = kept[i];
+}
