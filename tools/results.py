@@ -252,17 +252,15 @@ def rank(results: Sequence[MeasureResult | KforecastError]) -> list[Ranked]:
 
 
 def _goodness(result: MeasureResult, with_ratio: bool) -> tuple[float, float, float] | None:
-    """Value, low and high end of what is ranked (larger is better), as log2; None where nothing was timed."""
+    """Value, low and high end of what is ranked, larger is better: S, else minus the time; None where neither is."""
     if "quarantined" in result.labels:
         return None
     if with_ratio and result.speedup is not None:
-        low, high = result.speedup_low or result.speedup, result.speedup_high or result.speedup
-        return math.log2(result.speedup), math.log2(low), math.log2(high)
+        return result.speedup, result.speedup_low or result.speedup, result.speedup_high or result.speedup
     if result.time_us is None:
         return None
-    value = -math.log2(result.time_us)
-    spread = math.log2(1 + (result.noise_pct or 0.0) / 100)
-    return value, value - spread, value + spread
+    spread = 1 + (result.noise_pct or 0.0) / 100
+    return -result.time_us, -result.time_us * spread, -result.time_us / spread
 
 
 def _ratio(log2_value: float | None) -> float | None:
