@@ -27,6 +27,8 @@ def private_places(
     monkeypatch.setenv("KFORECAST_RUNTIME_DIR", str(session_home / "run"))
     monkeypatch.setenv("KFORECAST_CACHE_DIR", str(session_home / "cache"))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(session_home / "config"))
+    # A broker that a test started ends soon after the test's store is gone.
+    monkeypatch.setenv("KFORECAST_BROKER_IDLE_S", "3")
     for name in ("CONFIG", "DEVICE", "EFFORT", "MODEL", "ALPHA", "ROOTS", "DEBUG"):
         monkeypatch.delenv(f"KFORECAST_{name}", raising=False)
 

@@ -122,10 +122,11 @@ class Arena:
             before, behind = self._red_zones(region)
             hit = np.flatnonzero(behind != _RED)
             if hit.size:
-                return f"wrote outside {name}: {int(hit[0]) + 1} bytes past its end ({hit.size} bytes changed)"
+                return f"wrote outside {name}: {hit.size} bytes changed, the first {int(hit[0])} bytes past its end"
             hit = np.flatnonzero(before != _RED)
             if hit.size:
-                return f"wrote outside {name}: {region.start - int(hit[-1])} bytes before its start ({hit.size} bytes changed)"
+                nearest = region.start - int(hit[-1])
+                return f"wrote outside {name}: {hit.size} bytes changed, the nearest {nearest} bytes before its start"
         return None
 
     def close(self) -> None:
