@@ -152,7 +152,7 @@ def _c_facts(kernel: Kernel, parsed: Sequence[Signature], arch: str | None) -> t
 
 def _cuda_facts(kernel: Kernel, task: Task, parsed: Sequence[Signature], arch: str) -> tuple[Facts, str]:
     from ..bench.languages.cuda.compile import compile_cuda
-    from ..bench.languages.cuda.facts import LaunchShape, with_occupancy
+    from ..bench.languages.cuda.facts import with_occupancy
     from ..bench.languages.cuda.occupancy import WARP, is_known, limits_of
     from ..bench.languages.cuda.options import check_arch
 
@@ -160,13 +160,8 @@ def _cuda_facts(kernel: Kernel, task: Task, parsed: Sequence[Signature], arch: s
     constants = {"WARP": WARP, **({"SMEM_MAX": limits_of(arch).shared_block} if is_known(arch) else {})}
     cases = task.timed_on("cuda") or task.checked
     planned = [launch for case in cases for launch in plan_launches(kernel, task, case, parsed, constants)]
-    shapes = [LaunchShape(launch.entry, _threads(launch.block), launch.smem) for launch in planned]
     build = compile_cuda(kernel, {launch.entry: launch.expression for launch in planned}, arch=arch)
-    return with_occupancy(build.facts, shapes), build.log
-
-
-def _threads(block: tuple[int, int, int]) -> int:
-    return block[0] * block[1] * block[2]
+    return with_occupancy(build.facts, planned), build.log
 
 
 def _summary(name: str, found: Facts) -> str:
