@@ -29,13 +29,14 @@ def private_places(
     monkeypatch.setenv("XDG_CONFIG_HOME", str(session_home / "config"))
     # A broker that a test started ends soon after the test's store is gone.
     monkeypatch.setenv("KFORECAST_BROKER_IDLE_S", "3")
+    monkeypatch.setenv("KFORECAST_BROKER_IDLE_S", "5")
     for name in ("CONFIG", "DEVICE", "EFFORT", "MODEL", "ALPHA", "ROOTS", "DEBUG"):
         monkeypatch.delenv(f"KFORECAST_{name}", raising=False)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tests marked `gpu` need an NVIDIA driver with a device."""
-    if any(Path("/proc/driver/nvidia/gpus").glob("*")):
+    if Path("/dev/nvidiactl").exists() or any(Path("/proc/driver/nvidia/gpus").glob("*")):
         return
     for item in items:
         if item.get_closest_marker("gpu"):
