@@ -8,9 +8,10 @@ block = ["min(THREADS, max(32, pow2ceil(cdiv(C, 4 * VECS))))", "max(1, 128 // ma
 [tune]
 VECS = [4, 2, 8]           # 16-byte loads in flight per thread
 THREADS = [512, 256, 1024] # at most so many threads share a row
+when = ["VECS * THREADS <= 4096"]
 */
-// A thread meets its indices in ascending order, so a strict comparison keeps the lowest; between threads the index decides.
-// The few elements before the first 16-byte boundary and after the last go one a thread.
+// A thread meets its indices in ascending order, so a strict comparison keeps the lowest; between threads the index
+// decides. The few elements before the first 16-byte boundary and after the last go one a thread.
 #define NEVER 0x7fffffff
 
 struct Best {
@@ -34,7 +35,7 @@ __device__ __forceinline__ Best best_of_warp(Best best) {
   return best;
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, 1)
+extern "C" __global__ void __launch_bounds__(THREADS)
 argmax_rows(const float* __restrict__ x, int* __restrict__ idx, int R, int C) {
   __shared__ Best part[32];
   const int t = threadIdx.x;

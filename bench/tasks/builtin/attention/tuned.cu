@@ -10,9 +10,9 @@ smem = "4 * ((128 // cdiv(D, 64) + KEYS) * (64 * cdiv(D, 64) + 4) + KEYS * 64 * 
 KEYS = [64, 32]  # keys a step
 */
 // A block owns 128 queries (64 where D > 64; D is at most 128) and passes over the keys, KEYS at a time, with a running
-// maximum, sum and weighted sum of values per query. A thread has queries ty + 16 i and, of each step, keys tx + 16 j; of the
-// output, columns 4 tx to 4 tx + 3 of every 64. All reads of shared memory are 16 bytes wide along a row. Keys and values
-// arrive asynchronously while the other of the two is in use.
+// maximum, sum and weighted sum of values per query. A thread has queries ty + 16 i and, of each step, keys tx + 16 j;
+// of the output, columns 4 tx to 4 tx + 3 of every 64. All reads of shared memory are 16 bytes wide along a row. Keys
+// and values arrive asynchronously while the other of the two is in use.
 #define KEY_GROUPS (KEYS / 16)
 #define P_PITCH (KEYS + 16)  // the two rows that a warp touches at once lie 16 banks apart
 
@@ -53,7 +53,8 @@ __device__ __forceinline__ void load_rows(float* to, const float* from, int rows
 }
 
 template <int DP>
-__device__ __forceinline__ void attend(const float* q, const float* k, const float* v, float* o, int S, int D, float* shared) {
+__device__ __forceinline__ void attend(const float* q, const float* k, const float* v, float* o, int S, int D,
+                                       float* shared) {
   constexpr int PITCH = DP + 4;
   constexpr int PARTS = DP / 64;
   constexpr int QUERIES = 8 / PARTS;
@@ -195,8 +196,8 @@ __device__ __forceinline__ void attend(const float* q, const float* k, const flo
 }
 
 extern "C" __global__ void __launch_bounds__(256, 2)
-attention(const float* __restrict__ q, const float* __restrict__ k, const float* __restrict__ v, float* __restrict__ o, int H,
-          int S, int D) {
+attention(const float* __restrict__ q, const float* __restrict__ k, const float* __restrict__ v, float* __restrict__ o,
+          int H, int S, int D) {
   extern __shared__ __align__(16) float shared[];
   if (D <= 64) {
     attend<64>(q, k, v, o, S, D, shared);

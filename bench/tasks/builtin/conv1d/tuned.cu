@@ -9,8 +9,8 @@ block = ["BLOCK"]
 BLOCK = [256, 128, 512]
 VECS = [2, 1, 4]  # groups of 4 outputs a thread
 */
-// Flat over the outputs. Where L allows, a thread makes 4 neighbouring outputs: two 16-byte loads hold the 8 elements that
-// 4 taps need, and each further 4 taps take one load more, to the left. The overlap comes from the L1 cache.
+// Flat over the outputs. Where L allows, a thread makes 4 neighbouring outputs: two 16-byte loads hold the 8 elements
+// that 4 taps need, and each further 4 taps take one load more, to the left. The overlap comes from the L1 cache.
 extern "C" __global__ void __launch_bounds__(BLOCK)
 conv1d(const float* __restrict__ x, const float* __restrict__ w, float* __restrict__ y, int G, int C, int L, int T) {
   const float4 zero = make_float4(0.0f, 0.0f, 0.0f, 0.0f);

@@ -11,7 +11,7 @@ THREADS = [512, 256, 1024] # at most so many threads share a row
 */
 // One read: every thread keeps a maximum and the sum of exponentials relative to it, rescaled once per VECS vectors.
 // The few elements before the first 16-byte boundary and after the last go one a thread.
-#define LOWEST -3.402823466e38f
+#define LOWEST (-3.402823466e38f)
 
 // The maximum over the threads of one row, a whole number of warps; every thread gets it. `part` is used once.
 __device__ __forceinline__ float row_max(float value, float* part) {
@@ -47,8 +47,9 @@ __device__ __forceinline__ float row_sum(float value, float* part) {
   return value;
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, 1)
-cross_entropy(const float* __restrict__ logits, const int* __restrict__ labels, float* __restrict__ loss, int R, int C) {
+extern "C" __global__ void __launch_bounds__(THREADS)
+cross_entropy(const float* __restrict__ logits, const int* __restrict__ labels, float* __restrict__ loss, int R,
+              int C) {
   __shared__ float part[2][32];
   const int t = threadIdx.x;
   const int T = blockDim.x;

@@ -9,7 +9,8 @@ block = ["BLOCK"]
 BLOCK = [256, 128, 512]
 VECS = [4, 2, 8]  # 16-byte vectors a thread
 */
-// Flat over the output. Rows of the table may be wanted again and keep the caches' default; the output streams past them.
+// Flat over the output. Rows of the table may be wanted again and keep the caches' default; the output streams past
+// them.
 extern "C" __global__ void __launch_bounds__(BLOCK)
 embedding(const float* __restrict__ table, const int* __restrict__ idx, float* __restrict__ y, int V, int D, int T) {
   if (D % 4 == 0) {

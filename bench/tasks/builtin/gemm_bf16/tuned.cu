@@ -16,8 +16,8 @@ when = ["2 * STAGES * (BM + BN) * BK <= SMEM_MAX"]
 #include <cuda_bf16.h>
 
 // A block of 8 warps, 2 x 4, makes BM x BN of C with the tensor cores' 16 x 8 x 16 products. Tiles of A and B arrive
-// asynchronously in a ring of STAGES; the 16-byte chunks of a row are permuted so that the 8 rows of a matrix load lie in
-// different banks.
+// asynchronously in a ring of STAGES; the 16-byte chunks of a row are permuted so that the 8 rows of a matrix load lie
+// in different banks.
 #define CHUNKS (BK / 8)
 #define M_TILES (BM / 32)  // 16-row products of a warp
 #define N_TILES (BN / 32)  // 8-column products of a warp
@@ -47,7 +47,8 @@ __device__ __forceinline__ void ldmatrix4(unsigned (&r)[4], const void* shared) 
 }
 
 __device__ __forceinline__ void mma16816(float (&d)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
-  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
+               "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
                : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
@@ -60,7 +61,8 @@ __device__ __forceinline__ int place(int row, int chunk) {
 
 // Rows [r0, r0 + ROWS) and columns [k0, k0 + BK) of a row-major matrix with K columns; zeros outside.
 template <int ROWS>
-__device__ __forceinline__ void load_tile(__nv_bfloat16* tile, const __nv_bfloat16* from, int r0, int rows, int k0, int K) {
+__device__ __forceinline__ void load_tile(__nv_bfloat16* tile, const __nv_bfloat16* from, int r0, int rows, int k0,
+                                          int K) {
 #pragma unroll
   for (int i = 0; i < ROWS * CHUNKS / 256; ++i) {
     const int at = threadIdx.x + i * 256;
@@ -84,7 +86,8 @@ struct Fragments {
 };
 
 // The warp's operands of step `step` of 16 columns.
-__device__ __forceinline__ void load_fragments(Fragments& f, const __nv_bfloat16* a_tile, const __nv_bfloat16* b_tile, int step) {
+__device__ __forceinline__ void load_fragments(Fragments& f, const __nv_bfloat16* a_tile, const __nv_bfloat16* b_tile,
+                                               int step) {
   const int lane = threadIdx.x % 32;
   const int warp = threadIdx.x / 32;
 #pragma unroll
@@ -100,8 +103,8 @@ __device__ __forceinline__ void load_fragments(Fragments& f, const __nv_bfloat16
 }
 
 extern "C" __global__ void __launch_bounds__(256, BM * BN <= 16384 ? 2 : 1)
-gemm_bf16(const __nv_bfloat16* __restrict__ A, const __nv_bfloat16* __restrict__ B, __nv_bfloat16* __restrict__ C, int M,
-          int N, int K) {
+gemm_bf16(const __nv_bfloat16* __restrict__ A, const __nv_bfloat16* __restrict__ B, __nv_bfloat16* __restrict__ C,
+          int M, int N, int K) {
   extern __shared__ __align__(128) __nv_bfloat16 shared[];
   __nv_bfloat16* a_ring = shared;
   __nv_bfloat16* b_ring = shared + STAGES * BM * BK;
@@ -128,13 +131,13 @@ gemm_bf16(const __nv_bfloat16* __restrict__ A, const __nv_bfloat16* __restrict__
     cp_async_commit();
   }
   int now = 0;
-  int free = STAGES - 1;
+  int vacant = STAGES - 1;
   for (int tile = 0; tile < tiles; ++tile) {
     cp_async_wait<STAGES - 2>();
     __syncthreads();  // the tile has arrived for all, and all have left the one that is loaded over
     if (tile + STAGES - 1 < tiles) {
-      load_tile<BM>(a_ring + free * BM * BK, A, m0, M, (tile + STAGES - 1) * BK, K);
-      load_tile<BN>(b_ring + free * BN * BK, B, n0, N, (tile + STAGES - 1) * BK, K);
+      load_tile<BM>(a_ring + vacant * BM * BK, A, m0, M, (tile + STAGES - 1) * BK, K);
+      load_tile<BN>(b_ring + vacant * BN * BK, B, n0, N, (tile + STAGES - 1) * BK, K);
     }
     cp_async_commit();
 
@@ -154,7 +157,7 @@ gemm_bf16(const __nv_bfloat16* __restrict__ A, const __nv_bfloat16* __restrict__
       }
     }
     now = now + 1 == STAGES ? 0 : now + 1;
-    free = free + 1 == STAGES ? 0 : free + 1;
+    vacant = vacant + 1 == STAGES ? 0 : vacant + 1;
   }
 
   const int lane = threadIdx.x % 32;

@@ -11,16 +11,16 @@ BN = [128, 64]
 BK = [16, 8]
 when = ["16 * BK * (BM + BN) <= 5 * BM * BN"]  # beyond that a thread carries more than its registers hold
 */
-// A block makes BM x BN of C, a warp 32 x 64, a thread 8 x 8 as four 4 x 4 pieces, so that every read of shared memory is
-// 16 bytes wide and without bank conflicts. Tiles of A (turned, so that a column lies together) and B are double buffered:
-// the next ones travel through registers while the present ones are multiplied.
+// A block makes BM x BN of C, a warp 32 x 64, a thread 8 x 8 as four 4 x 4 pieces, so that every read of shared memory
+// is 16 bytes wide and without bank conflicts. Tiles of A (turned, so that a column lies together) and B are double
+// buffered: the next ones travel through registers while the present ones are multiplied.
 #define THREADS (BM * BN / 64)
 #define A_LOADS (BM * BK / 4 / THREADS)
 #define B_LOADS (BN * BK / 4 / THREADS)
 #define PITCH (BM + 4)
 
-// What a thread carries from device to shared memory: vectors of 4 along the rows of both matrices. Rows and columns past
-// the end of C are clamped, for their products are dropped; past the end of K it must be zeros.
+// What a thread carries from device to shared memory: vectors of 4 along the rows of both matrices. Rows and columns
+// past the end of C are clamped, for their products are dropped; past the end of K it must be zeros.
 struct Tiles {
   float4 a[A_LOADS];
   float4 b[B_LOADS];
@@ -64,8 +64,8 @@ __device__ __forceinline__ void store(const Tiles& next, float (&As)[BK][PITCH],
 }
 
 // For any K and N: element by element, straight into shared memory.
-__device__ __forceinline__ void load_unaligned(float (&As)[BK][PITCH], float (&Bs)[BK][BN], const float* A, const float* B,
-                                               int M, int N, int K, int k0) {
+__device__ __forceinline__ void load_unaligned(float (&As)[BK][PITCH], float (&Bs)[BK][BN], const float* A,
+                                               const float* B, int M, int N, int K, int k0) {
 #pragma unroll 1
   for (int at = threadIdx.x; at < BM * BK; at += THREADS) {
     const int m = min((int)blockIdx.y * BM + at / BK, M - 1);

@@ -11,8 +11,9 @@ THREADS = [256, 128, 512]
 VECS = [2, 1, 4]            # vectors of x in registers
 when = ["ROWS * VECS <= 16"]
 */
-// A block multiplies ROWS rows at once, so x comes from the caches once per ROWS rows of A; ROWS x VECS loads in flight.
-extern "C" __global__ void __launch_bounds__(THREADS, 1)
+// A block multiplies ROWS rows at once, so x comes from the caches once per ROWS rows of A; ROWS x VECS loads in
+// flight.
+extern "C" __global__ void __launch_bounds__(THREADS)
 gemv(const float* __restrict__ A, const float* __restrict__ x, float* __restrict__ y, int M, int K) {
   __shared__ float part[ROWS][32];
   const int t = threadIdx.x;

@@ -13,13 +13,15 @@ VECS = [4, 2, 8]             # 16-byte loads in flight per thread
 COUNTERS = [8192, 4096, 2048]
 when = ["BLOCK * BLOCKS <= 2048"]
 */
-// Each block counts in shared memory, in up to 32 interleaved copies chosen by lane, so that equal values in a warp do not
-// collide; the copies are added into device memory at the end. More bins than COUNTERS are counted in device memory.
+// Each block counts in shared memory, in up to 32 interleaved copies chosen by lane, so that equal values in a warp do
+// not collide; the copies are added into device memory at the end. More bins than COUNTERS are counted in device
+// memory.
 __device__ __forceinline__ void count(int* counter, int value, int BINS, int copies, int copy) {
   if ((unsigned)value < (unsigned)BINS) atomicAdd(counter + value * copies + copy, 1);
 }
 
-extern "C" __global__ void __launch_bounds__(BLOCK) histogram(const int* __restrict__ x, int* __restrict__ h, int N, int BINS) {
+extern "C" __global__ void __launch_bounds__(BLOCK)
+histogram(const int* __restrict__ x, int* __restrict__ h, int N, int BINS) {
   extern __shared__ int shared[];
   const int in_shared = min(32, COUNTERS / BINS);
   const int copies = max(1, in_shared);

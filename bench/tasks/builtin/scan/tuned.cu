@@ -11,9 +11,10 @@ block = ["BLOCK"]
 BLOCK = [256, 512, 128]
 VECS = [4, 2, 8]  # 16-byte vectors a thread
 */
-// One pass with decoupled look-back: a block scans its tile, publishes the tile's sum, and adds up what its predecessors
-// published until it meets one that knows its whole prefix. Tiles are handed out by a counter, so every predecessor of a
-// running tile has started and the wait ends. A word of `state` holds a flag above a float, and is written in one piece.
+// One pass with decoupled look-back: a block scans its tile, publishes the tile's sum, and adds up what its
+// predecessors published until it meets one that knows its whole prefix. Tiles are handed out by a counter, so every
+// predecessor of a running tile has started and the wait ends. A word of `state` holds a flag above a float, and is
+// written in one piece.
 #define EMPTY 0u
 #define SUM 1u     // the tile's own sum
 #define PREFIX 2u  // the sum up to and including the tile
@@ -53,7 +54,8 @@ __device__ __forceinline__ float look_back(volatile unsigned long long* word, in
   }
 }
 
-extern "C" __global__ void __launch_bounds__(BLOCK) scan(const float* __restrict__ x, float* __restrict__ y, int* state, int N) {
+extern "C" __global__ void __launch_bounds__(BLOCK)
+scan(const float* __restrict__ x, float* __restrict__ y, int* state, int N) {
   constexpr int WARPS = BLOCK / 32;
   constexpr int SHARE = 128 * VECS;  // consecutive elements of a warp
   __shared__ int ticket;

@@ -9,8 +9,9 @@ block = ["min(THREADS, max(32, pow2ceil(cdiv(C, 4 * VECS))))", "max(1, 128 // ma
 VECS = [4, 2, 8]       # 16-byte vectors of its row that a thread holds in registers
 THREADS = [1024, 512]  # at most so many threads share a row
 */
-// Rows that fit are read once into registers; longer ones take a second read, from the L2 cache where it still holds them.
-#define LOWEST -3.402823466e38f
+// Rows that fit are read once into registers; longer ones take a second read, from the L2 cache where it still holds
+// them.
+#define LOWEST (-3.402823466e38f)
 
 // The maximum over the threads of one row, a whole number of warps; every thread gets it. `part` is used once.
 __device__ __forceinline__ float row_max(float value, float* part) {

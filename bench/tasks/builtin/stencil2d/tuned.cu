@@ -43,7 +43,9 @@ stencil2d(const float* __restrict__ x, float* __restrict__ y, int H, int W) {
   for (int i = 0; i < ROWS; ++i) {
     const int at = lane == 0 ? w - 1 : w + 4;
     outer[i] = 0.0f;
-    if ((lane == 0 || lane == 31) && at >= 0 && at < W && h0 + i < H) outer[i] = __ldg(x + (long long)(h0 + i) * W + at);
+    if ((lane == 0 || lane == 31) && at >= 0 && at < W && h0 + i < H) {
+      outer[i] = __ldg(x + (long long)(h0 + i) * W + at);
+    }
   }
 #pragma unroll
   for (int i = 0; i < ROWS; ++i) {

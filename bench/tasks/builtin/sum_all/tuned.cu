@@ -32,7 +32,8 @@ __device__ __forceinline__ float sum_over_block(float value) {
   return value;
 }
 
-extern "C" __global__ void __launch_bounds__(BLOCK) sum_parts(const float* __restrict__ x, float* __restrict__ partial, int N) {
+extern "C" __global__ void __launch_bounds__(BLOCK)
+sum_parts(const float* __restrict__ x, float* __restrict__ partial, int N) {
   const float4* x4 = (const float4*)x;
   const unsigned vectors = N / 4;
   const unsigned step = gridDim.x * (BLOCK * VECS);
@@ -58,7 +59,8 @@ extern "C" __global__ void __launch_bounds__(BLOCK) sum_parts(const float* __res
   if (threadIdx.x == 0) partial[blockIdx.x] = total;
 }
 
-extern "C" __global__ void __launch_bounds__(BLOCK) sum_partials(const float* __restrict__ partial, float* __restrict__ y, int parts) {
+extern "C" __global__ void __launch_bounds__(BLOCK)
+sum_partials(const float* __restrict__ partial, float* __restrict__ y, int parts) {
   float sum = 0.0f;
   for (int i = threadIdx.x; i < parts; i += BLOCK) sum += partial[i];
   sum = sum_over_block(sum);

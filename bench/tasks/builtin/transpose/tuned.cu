@@ -11,7 +11,8 @@ TILE = [64, 32]
 */
 // A TILE x TILE tile passes through shared memory, its rows one word longer than a power of two against bank conflicts;
 // 16-byte reads where C allows, 16-byte writes where R allows.
-extern "C" __global__ void __launch_bounds__(BLOCK) transpose(const float* __restrict__ x, float* __restrict__ y, int R, int C) {
+extern "C" __global__ void __launch_bounds__(BLOCK)
+transpose(const float* __restrict__ x, float* __restrict__ y, int R, int C) {
   __shared__ float tile[TILE][TILE + 1];
   constexpr int SIDE = TILE / 4;
   constexpr int STEPS = (TILE * SIDE + BLOCK - 1) / BLOCK;
