@@ -10,6 +10,9 @@ from .identity import new_id
 from .models import Noun
 from .rows import Table
 
+DEVICE = "device"
+"""The kind of the profile that floors and briefs follow from."""
+
 
 class Profile(Noun):
     """One reading of a physical device; `facts` carries its units in the names."""

@@ -6,10 +6,11 @@ import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from ...store import kernels, requests, tasks
+from ...store import kernels, profiles, requests, tasks
 from ...store.database import Store
 from ...store.errors import InputError, KforecastError, StoreError
 from ...store.models import Effort, Kernel, Request, Task
@@ -88,8 +89,12 @@ class Service:
 
     def _open(self) -> Lane:
         if self._lane is None:
-            self._lane = open_lane(self.device)
+            self._lane = open_lane(self.device, self._profile)
         return self._lane
+
+    def _profile(self, device_id: str) -> dict[str, Any] | None:
+        found = profiles.latest(self.store, device_id, profiles.DEVICE)
+        return None if found is None else found.facts
 
     def _lock(self, request: Request) -> AbstractContextManager[None]:
         return device_lock(
@@ -124,7 +129,13 @@ class Service:
                 next_step="Compare kernels of one task.",
             )
         return Job(
-            task, candidate, baseline, payload.effort, payload.call_deadline_s, payload.time_cap_s, request_id=request.id
+            task,
+            candidate,
+            baseline,
+            payload.effort,
+            payload.call_deadline_s,
+            payload.time_cap_s,
+            request_id=request.id,
         )
 
     def _kernel(self, kernel_id: str) -> tuple[Kernel, Task]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from ...store.errors import InputError
 from ...store.paths import cache_dir
@@ -27,12 +29,26 @@ def normal_name(device: str) -> str:
     return "cuda:0" if device_kind(device) == "cuda" and device == "cuda" else device
 
 
-def open_lane(device: str) -> Lane:
-    """The lane of a device. Raises DeviceError where the machine lacks it, InputError for a name that is no device."""
+def ordinal_of(device: str) -> int:
+    """The number of a CUDA device: 1 of `cuda:1`, 0 of `cuda`. Raises InputError for a name that is no device."""
+    return int(normal_name(device).partition(":")[2] or 0)
+
+
+def open_lane(device: str, profile: Callable[[str], Mapping[str, Any] | None] = lambda device_id: None) -> Lane:
+    """The lane of a device.
+
+    profile: from a physical device's id to the facts of its stored profile, None without one; floors follow from it.
+    Raises DeviceError where the machine lacks it, InputError for a name that is no device.
+    """
     if device_kind(device) == "cuda":
         from .cuda.lane import CudaLane
+        from .cuda.profile import rates_of
 
-        return CudaLane(int(normal_name(device).partition(":")[2]))
+        lane = CudaLane(ordinal_of(device))
+        facts = profile(lane.device_id)
+        if facts is not None:
+            lane.rates = rates_of(facts)
+        return lane
     from .cpu.lane import CpuLane
 
     return CpuLane(cache_dir())

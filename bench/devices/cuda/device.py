@@ -10,7 +10,7 @@ from typing import Any
 from ....store.errors import DeviceError
 
 # CUdevice_attribute numbers of the driver API's cuda.h.
-_SM_COUNT, _SMEM_OPTIN, _L2, _MAJOR, _MINOR, _PAGEABLE = 16, 97, 38, 75, 76, 88
+_SM_COUNT, _SMEM_OPTIN, _L2, _MAJOR, _MINOR, _PAGEABLE, _CLOCK_KHZ = 16, 97, 38, 75, 76, 88, 13
 
 
 @dataclass(frozen=True)
@@ -24,6 +24,8 @@ class DeviceFacts:
     smem_max: int
     l2_bytes: int
     memory_bytes: int
+    boost_mhz: float
+    """The SMs' highest clock."""
     pageable_memory_access: bool
     """Device code can read the host memory of its process."""
 
@@ -72,5 +74,6 @@ def device_facts(ordinal: int) -> DeviceFacts:
         smem_max=attribute(_SMEM_OPTIN),
         l2_bytes=attribute(_L2),
         memory_bytes=total.value,
+        boost_mhz=attribute(_CLOCK_KHZ) / 1e3,
         pageable_memory_access=bool(attribute(_PAGEABLE)),
     )

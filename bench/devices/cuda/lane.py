@@ -19,7 +19,8 @@ from ...tasks.floor import DeviceRates, floor_us
 from .device import DeviceFacts, device_facts
 from .helpers import Helper, HelperDied, Launchers
 from .monitor import Monitor
-from .session import CudaSession
+from .profile import quick_rates
+from .session import MOST_BATCHED, CudaSession
 
 SLAB_SHARE = 0.35
 """Share of the device's memory that inputs and outputs of one hand-over may take; pristine copies and golden values need
@@ -29,7 +30,10 @@ _SLAB_STEP = 256 << 20
 
 
 class CudaLane:
-    """The device-only lane of one GPU. `rates`: its measured profile, from which floors follow; None: measured at once."""
+    """The device-only lane of one GPU.
+
+    rates: what floors follow from, out of the device's stored profile; None: measured when the first session opens.
+    """
 
     kind = "cuda"
     lane = "device-only"
@@ -106,7 +110,9 @@ class CudaLane:
         build = compile_cuda(kernel, arch=self.facts.arch)
         if build.binary is None:
             raise DeviceError(
-                "the launcher's own kernels do not compile", value=build.facts.error, next_step="Run `kforecast doctor`."
+                "the launcher's own kernels do not compile",
+                value=build.facts.error,
+                next_step="Run `kforecast doctor`.",
             )
         return build.binary
 
@@ -173,7 +179,14 @@ class CudaLane:
                 value=task.name,
                 next_step="Add `timed = [...]` (every device) or `timed.cuda = [...]` to the task.",
             )
+        self._know_floor()
         return CudaSession(self, task, call_deadline_s, cancelled)
+
+    def _know_floor(self) -> None:
+        """Measure what floors need while the device is held; later they are asked for when it no longer is."""
+        if self.rates is None:
+            self.rates = quick_rates(self)
+        _ = self.empty_us
 
     @cached_property
     def description(self) -> dict[str, Any]:
@@ -182,8 +195,8 @@ class CudaLane:
 
     @cached_property
     def empty_us(self) -> float:
-        """What an empty kernel reads on this clock, in microseconds: the launch floor."""
-        times = self.launcher().ask("empty", calls=1, count=21)["times"]
+        """What an empty kernel costs in a full graph, in microseconds: no launch of any mode takes less."""
+        times = self.launcher().ask("empty", calls=MOST_BATCHED, count=11)["times"]
         return float(median(sample[0] for sample in times))
 
     def floor_us(self, task: Task, case: Case) -> float | None:
