@@ -1,0 +1,87 @@
+"""The distribution of log2 S that 8 bin probabilities stand for: uniform inside each bin, a piecewise linear CDF.
+
+The two open bins end one octave beyond their edge (their midpoint in the bin table is half an octave beyond), so the
+support is [-3, 3]. Uniform is the least one can add to what the forecaster said; a slope inside a bin would move the
+median only where the neighbours' bins already do. Mirroring the bins mirrors the distribution.
+
+Arrays: `p_bins` is (8,) or (n, 8), rows sum to 1.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ..store.bins import BINS, LOG2_EDGES
+
+Array = NDArray[np.float64]
+
+KNOTS: Array = np.array(
+    [2 * BINS[0].midpoint_log2 - LOG2_EDGES[0], *LOG2_EDGES, 2 * BINS[-1].midpoint_log2 - LOG2_EDGES[-1]]
+)
+"""The 9 ends of the bins in log2 S, tails included."""
+_WIDTHS: Array = np.diff(KNOTS)
+FASTER = tuple(index for index, entry in enumerate(BINS) if entry.log2_low >= 0)
+"""Indices (0-based) of the bins in which the candidate is faster."""
+
+
+def p_faster(p_bins: ArrayLike) -> Array:
+    """P(S > 1) given correct, (n,) or a 0-d array."""
+    share: Array = np.asarray(p_bins, dtype=np.float64)[..., FASTER[0] :].sum(axis=-1)
+    return share
+
+
+def _cumulative(p_bins: ArrayLike) -> Array:
+    """The CDF at the 9 knots, (n, 9)."""
+    p = np.atleast_2d(np.asarray(p_bins, dtype=np.float64))
+    cumulative = np.concatenate([np.zeros((len(p), 1)), np.cumsum(p, axis=1)], axis=1)
+    cumulative[:, -1] = 1.0
+    below: Array = np.minimum(cumulative, 1.0)
+    return below
+
+
+def cdf(p_bins: ArrayLike, log2_speedup: ArrayLike) -> Array:
+    """P(log2 S <= x) for each row, (n,): one x a row, or one x for all."""
+    cumulative = _cumulative(p_bins)
+    x = np.broadcast_to(np.asarray(log2_speedup, dtype=np.float64), (len(cumulative),))
+    return np.array([np.interp(value, KNOTS, row) for value, row in zip(x, cumulative, strict=True)])
+
+
+def quantile(p_bins: ArrayLike, level: float) -> Array:
+    """log2 S below which the share `level` (0..1) lies, (n,). Over an empty bin: the middle of the gap."""
+    cumulative = _cumulative(p_bins)
+    result = np.empty(len(cumulative))
+    for row, values in enumerate(cumulative):
+        low = int(np.searchsorted(values, level - 1e-12, side="left"))
+        high = int(np.searchsorted(values, level + 1e-12, side="right"))
+        if low < high:  # one knot or a whole gap lies at the level
+            result[row] = (KNOTS[low] + KNOTS[high - 1]) / 2
+        else:
+            share = (level - values[low - 1]) / (values[low] - values[low - 1])
+            result[row] = KNOTS[low - 1] + share * _WIDTHS[low - 1]
+    return result
+
+
+def mean(p_bins: ArrayLike) -> Array:
+    """The mean of log2 S, (n,)."""
+    return np.atleast_2d(np.asarray(p_bins, dtype=np.float64)) @ ((KNOTS[:-1] + KNOTS[1:]) / 2)
+
+
+def crps(p_bins: ArrayLike, log2_speedup: ArrayLike) -> Array:
+    """Continuous ranked probability score in octaves, (n,): the integral of (F(x) - 1[x >= truth])² over x.
+
+    Closed form over the pieces on which F is linear; a truth outside the support adds its distance to the support.
+    Gneiting & Raftery, JASA 102 (2007), section 4.2.
+    """
+    cumulative = _cumulative(p_bins)
+    truth = np.broadcast_to(np.asarray(log2_speedup, dtype=np.float64), (len(cumulative),))
+    inside = np.clip(truth, KNOTS[0], KNOTS[-1])
+    # Each bin falls into a part left of the truth, where F² counts, and a part right of it, where (1 - F)² does.
+    split = np.clip(inside[:, None], KNOTS[:-1], KNOTS[1:])
+    left, right = split - KNOTS[:-1], KNOTS[1:] - split
+    start, end = cumulative[:, :-1], cumulative[:, 1:]
+    middle = start + (end - start) * left / _WIDTHS
+    below = left * (start**2 + start * middle + middle**2) / 3
+    above = right * ((1 - middle) ** 2 + (1 - middle) * (1 - end) + (1 - end) ** 2) / 3
+    score: Array = (below + above).sum(axis=1) + np.abs(truth - inside)
+    return score
