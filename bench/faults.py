@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..store.models import Verdict
+from ..store.models import Mismatch, Verdict
 
 
 class KernelFault(Exception):
@@ -11,8 +11,11 @@ class KernelFault(Exception):
     Never leaves the bench room: `bench.measuring` turns it into a Measurement. A failure of the machinery is a DeviceError.
     """
 
-    def __init__(self, verdict: Verdict, reason: str, diagnostics: str = "") -> None:
+    def __init__(
+        self, verdict: Verdict, reason: str, diagnostics: str = "", *, mismatch: Mismatch | None = None
+    ) -> None:
         super().__init__(reason)
+        self.mismatch = mismatch
         self.verdict: Verdict = verdict
         self.reason = reason
         self.diagnostics = diagnostics

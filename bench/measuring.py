@@ -18,7 +18,8 @@ from ..store.models import Case, CaseResult, Effort, Facts, Kernel, Measurement,
 from .faults import Cancelled, KernelFault
 from .header.options import labels
 from .header.signature import signatures
-from .lane import Lane, Program, Progress, Session
+from .lane import Lane, Program, Progress, Session, Tool
+from .physics import against_floor, times_text
 from .timing.intervals import Interval
 from .timing.looks import Stop, after
 from .timing.plan import SamplingPlan, block_orders, plan_for
@@ -39,6 +40,8 @@ class Job:
     effort: Effort = "normal"
     call_deadline_s: float = 10.0
     time_cap_s: float | None = None
+    profile: bool = False
+    """Also look inside the candidate with the hardware's counters; what they say goes into the notes."""
     request_id: str | None = None
 
 
@@ -55,6 +58,8 @@ class _Found:
     stop: Stop | None = None
     result: RatioResult | None = None
     labels: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    quarantine: str | None = None
     isolation: str = ""
     environment: dict[str, object] | None = None
     device_seconds: float = 0.0
@@ -97,6 +102,7 @@ def measure(
     except KernelFault as fault:
         found.verdict, found.reason = fault.verdict, fault.reason
         found.diagnostics = fault.diagnostics
+        found.mismatch = found.mismatch or fault.mismatch
         found.result = None
     return _measurement(job, lane, found)
 
@@ -140,6 +146,7 @@ def _on_device(
                     job, session, baseline, checked_before, lambda: _check_baseline(job, session, checked_before, progress)
                 )
             _time(job, session, lane, found, progress, cancelled, baseline is not None)
+            _inspect(job, session, found, progress)
         finally:
             found.isolation = session.isolation
             found.environment = session.environment()
@@ -206,6 +213,18 @@ def _time(
     )
 
 
+def _inspect(job: Job, session: Session, found: _Found, progress: Progress) -> None:
+    """Look inside the candidate where asked to, and before a claimed win is believed."""
+    tools: list[Tool] = ["profile"] if job.profile else []
+    if job.effort == "claim" and found.result is not None and found.result.comparison == "faster":
+        tools.append("sanitize")
+    for tool in tools:
+        seen = session.inspect(tool, progress)
+        found.notes += seen.notes
+        found.labels += seen.labels
+        found.quarantine = found.quarantine or seen.quarantine
+
+
 def _next_question(plan: SamplingPlan, complete: int) -> int:
     """The number of complete blocks at which there is something to ask: a look, a clear loser, the end of a run."""
     run_end = (plan.run_of(complete) + 1) * plan.blocks_per_run
@@ -220,6 +239,13 @@ def _measurement(job: Job, lane: Lane, found: _Found) -> Measurement:
         labels += ("host-limited",) if result.host_limited else ()
         timed = job.task.timed_on(lane.kind)
         cases = tuple(_case(lane, job.task, case, timing) for case, timing in zip(timed, result.cases, strict=True))
+        found.notes = (*result.notes, *found.notes)
+    doubt = against_floor(cases)
+    if doubt is not None and doubt.impossible:
+        found.verdict, found.reason, found.diagnostics = "impossible", doubt.reason, times_text(cases)
+        result, cases = None, ()
+    elif doubt is not None:
+        found.quarantine = found.quarantine or doubt.reason
     floors = [case.percent_of_floor for case in cases]
     return Measurement(
         id=new_id("m"),
@@ -252,11 +278,12 @@ def _measurement(job: Job, lane: Lane, found: _Found) -> Measurement:
         mismatch=found.mismatch,
         diagnostics=found.diagnostics[:16384],
         labels=labels,
-        notes=() if result is None else result.notes,
+        notes=found.notes,
         isolation=found.isolation,
         facts=found.facts,
         environment=found.environment or {},
         device_seconds=found.device_seconds,
+        quarantine=found.quarantine,
         created_at=utc_now(),
     )
 

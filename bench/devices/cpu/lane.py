@@ -20,7 +20,7 @@ from ...faults import KernelFault
 from ...header.expression import evaluate
 from ...header.plan import plan_launches
 from ...header.signature import Signature
-from ...lane import Program, Progress
+from ...lane import Inspection, Program, Progress, Tool
 from ...languages.build import Build
 from ...languages.c import compile_c
 from ...tasks.inputs import make_inputs
@@ -214,7 +214,7 @@ class CpuSession:
             outputs = self._run(side, process, timed.arena, content.inputs if cold else None, deadline_s, elapsed, cold)
             mismatch = self._verify(side, timed, content, outputs)
             if mismatch is not None:
-                raise KernelFault("incorrect", f"a timed call was wrong: {mismatch.explanation}")
+                raise KernelFault("incorrect", f"a timed call was wrong: {mismatch.explanation}", mismatch=mismatch)
             times.append(max(elapsed[0] - self._null_ns, 1.0))
         self._cost_s.append(machine.seconds() - begin)
         return times[0], times[1]
@@ -286,6 +286,11 @@ class CpuSession:
         )
         self.isolation = "namespaces (user, pid, ipc)" if process.isolated else "process"
         return process
+
+    def inspect(self, tool: Tool, progress: Progress) -> Inspection:
+        if tool == "profile":
+            return Inspection(notes=("no profile: hardware counters are read on CUDA devices only",))
+        return Inspection()
 
     def environment(self) -> dict[str, Any]:
         toolchains = {side: program.build.facts.toolchain for side, program in self._programs.items()}

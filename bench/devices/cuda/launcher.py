@@ -6,8 +6,9 @@ fraction of a second. One message in, one message out:
     open {handle}                      map the oracle's memory
     trust {cubin}                      load the launcher's own kernels, allocate the flush buffer
     load {cubin}                       load the candidate's or baseline's module -> {module, attributes}
-    program {module, launches, zero}   -> {program}; pointers are offsets from a slot's inputs or outputs
-    run {program, slots}               launch once per slot, then wait; a slot is [inputs, outputs], offsets in the memory
+    programs {programs}                -> {programs}: numbers of {module, launches, zero}; pointers are offsets from a slot's
+                                       inputs or outputs
+    run {calls}                        launch each [program, inputs, outputs], offsets in the memory, and wait for it
     time {samples}                     -> {times}: per sample microseconds cold and warm
     empty {count}                      -> {times}: the empty kernel, as `time` would time it
     unload                             drop modules and programs
@@ -61,7 +62,7 @@ def check(result: tuple[Any, ...], call: str) -> Any:
     return result[1] if len(result) == 2 else None
 
 
-class _Launch:
+class PlacedLaunch:
     """One launch with its parameters' storage: pointers are patched per slot, scalars stay."""
 
     def __init__(self, function: Any, data: dict[str, Any]) -> None:
@@ -98,7 +99,7 @@ class _Launch:
 class _Program:
     """The launches of one kernel for one case, and the memory that each call must clear first."""
 
-    def __init__(self, launches: list[_Launch], zero: list[tuple[int, int]]) -> None:
+    def __init__(self, launches: list[PlacedLaunch], zero: list[tuple[int, int]]) -> None:
         self.launches = launches
         self.zero = zero
 
@@ -124,10 +125,12 @@ class Launcher:
         self.sm_count = self._attribute(attributes.CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)
         self.base = 0
         self.modules: list[Any] = []
-        self.programs: list[_Program] = []
+        self.known: list[_Program] = []
+        self.running = 0
+        self._smem: dict[tuple[int, str], int] = {}
         self._events: list[Any] = []
-        self._flush: _Launch | None = None
-        self._nothing: _Launch | None = None
+        self._flush: PlacedLaunch | None = None
+        self._nothing: PlacedLaunch | None = None
 
     def _attribute(self, attribute: Any) -> int:
         return int(check(cuda.cuDeviceGetAttribute(attribute, self.device), "cuDeviceGetAttribute"))
@@ -151,12 +154,12 @@ class Launcher:
         check(cuda.cuMemsetD8Async(junk, 0, size, self.stream), "cuMemsetD8Async")
         arguments = [("s", junk), ("s", size // 16), ("s", sink)]
         grid = {"grid": [8 * self.sm_count, 1, 1], "block": [256, 1, 1], "smem": 0}
-        self._flush = _Launch(self._function(module, "flush"), {**grid, "args": arguments})
+        self._flush = PlacedLaunch(self._function(module, "flush"), {**grid, "args": arguments})
         one = {"grid": [1, 1, 1], "block": [32, 1, 1], "smem": 0, "args": []}
-        self._nothing = _Launch(self._function(module, "nothing"), one)
+        self._nothing = PlacedLaunch(self._function(module, "nothing"), one)
         canary = int(check(cuda.cuMemAlloc(4096), "cuMemAlloc"))
         test = {"grid": [4, 1, 1], "block": [256, 1, 1], "smem": 0, "args": [("s", canary), ("s", 1024), ("s", 17)]}
-        _Launch(self._function(module, "canary"), test).launch(0, 0, self.stream)
+        PlacedLaunch(self._function(module, "canary"), test).launch(0, 0, self.stream)
         got = (ctypes.c_uint32 * 1024)()
         check(cuda.cuMemcpyDtoHAsync(ctypes.addressof(got), canary, 4096, self.stream), "cuMemcpyDtoHAsync")
         self.synchronize()
@@ -170,23 +173,30 @@ class Launcher:
         self.modules.append(module)
         return {"module": len(self.modules) - 1}
 
-    def program(self, message: dict[str, Any]) -> dict[str, Any]:
-        module = self.modules[message["module"]]
-        launches = []
-        for data in message["launches"]:
-            function = self._function(module, data["symbol"])
-            if data["smem"] > 48 << 10:
-                attribute = cuda.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-                check(cuda.cuFuncSetAttribute(function, attribute, data["smem"]), "cuFuncSetAttribute")
-            launches.append(_Launch(function, data))
-        self.programs.append(_Program(launches, [tuple(pair) for pair in message["zero"]]))
-        return {"program": len(self.programs) - 1}
+    def programs(self, message: dict[str, Any]) -> dict[str, Any]:
+        numbers = []
+        for program in message["programs"]:
+            module = self.modules[program["module"]]
+            launches = [_Launch(self._prepared(program["module"], module, data), data) for data in program["launches"]]
+            numbers.append(len(self.known))
+            self.known.append(_Program(launches, [tuple(pair) for pair in program["zero"]]))
+        return {"programs": numbers}
+
+    def _prepared(self, number: int, module: Any, data: dict[str, Any]) -> Any:
+        """The function, allowed as much dynamic shared memory as any of its launches needs."""
+        function = self._function(module, data["symbol"])
+        most = self._smem.get((number, data["symbol"]), 48 << 10)
+        if data["smem"] > most:
+            attribute = cuda.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+            check(cuda.cuFuncSetAttribute(function, attribute, data["smem"]), "cuFuncSetAttribute")
+            self._smem[number, data["symbol"]] = data["smem"]
+        return function
 
     def run(self, message: dict[str, Any]) -> dict[str, Any]:
-        program = self.programs[message["program"]]
-        for inputs, outputs in message["slots"]:
-            program.run(self.base + inputs, self.base + outputs, self.stream)
-        self.synchronize()
+        for number, (program, inputs, outputs) in enumerate(message["calls"]):
+            self.running = number
+            self.known[program].run(self.base + inputs, self.base + outputs, self.stream)
+            self.synchronize()
         return {}
 
     def time(self, message: dict[str, Any]) -> dict[str, Any]:
@@ -197,7 +207,7 @@ class Launcher:
         pending = []
         graphs = []
         for sample in message["samples"]:
-            program = self.programs[sample["program"]]
+            program = self.known[sample["program"]]
             marks = []
             for which in ("cold", "warm"):
                 slots = sample[which]
@@ -228,15 +238,16 @@ class Launcher:
 
     def empty(self, message: dict[str, Any]) -> dict[str, Any]:
         assert self._nothing is not None
-        self.programs.append(_Program([self._nothing], []))
-        index = len(self.programs) - 1
+        self.known.append(_Program([self._nothing], []))
+        index = len(self.known) - 1
         calls = [[0, 0]] * message["calls"]
         answer = self.time({"samples": [{"program": index, "cold": calls, "warm": []}] * message["count"]})
-        self.programs.pop()
+        self.known.pop()
         return answer
 
     def unload(self, message: dict[str, Any]) -> dict[str, Any]:
-        self.programs = []
+        self.known = []
+        self._smem = {}
         for module in self.modules:
             check(cuda.cuModuleUnload(module), "cuModuleUnload")
         self.modules = []
@@ -278,7 +289,7 @@ class Launcher:
         check(cuda.cuStreamSynchronize(self.stream), "cuStreamSynchronize")
 
 
-_VERBS = ("open", "trust", "load", "program", "run", "time", "empty", "unload")
+_VERBS = ("open", "trust", "load", "programs", "run", "time", "empty", "unload")
 
 
 def serve(channel: Channel, ordinal: int) -> int:
@@ -296,7 +307,8 @@ def serve(channel: Channel, ordinal: int) -> int:
                 answer = getattr(launcher, verb)(message)
             except CudaFailure as failure:
                 poisoned = failure.name not in _NOT_POISONING
-                channel.send({"fault" if poisoned else "refused": failure.name, "text": str(failure)})
+                kind = "fault" if poisoned else "refused"
+                channel.send({kind: failure.name, "text": str(failure), "call": launcher.running})
                 if poisoned:
                     return 3
                 continue

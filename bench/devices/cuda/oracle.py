@@ -6,7 +6,7 @@ inputs, golden values and everything else stay in memory of its own, which the l
     reserve {bytes}          (re)allocate the slab -> {handle}
     begin {task_id, task}    a new measurement: forget what its sides computed before
     fill {layouts, jobs}     inputs into place, outputs and scratch poisoned, red zones written
-    check {layouts, side, jobs}  -> {answers}: per job null, or what is wrong
+    check {layouts, side, jobs, inputs}  -> {answers}: per job null, or what is wrong; `inputs`: look at them too
     memory {}                -> {free, total} bytes of the device
 
 A job is {kind, case, set, layout, in, out}: contents number `set` of checked or timed case number `case`, its inputs at offset
@@ -26,7 +26,8 @@ from typing import Any
 import numpy as np
 
 from ....store.models import Task
-from ...correctness.gate import ExactExpectation, Expectation, FloatExpectation, expect
+from ...correctness.compare import ExactExpectation, FloatExpectation
+from ...correctness.gate import Expectation, expect
 from ...correctness.norms import TAIL_SHARE
 from ...correctness.poison import poison_bits
 from ...tasks.dtypes import carrier_dtype, item_bytes, largest
@@ -135,10 +136,12 @@ class Oracle:
         layouts, side, jobs = message["layouts"], message["side"], message["jobs"]
         answers: list[Any] = [None] * len(jobs)
         self._red_zones(layouts, jobs, answers)
+        if message["inputs"]:
+            self._inputs_untouched(layouts, jobs, answers)
         same = self._same_as_verified(layouts, side, jobs)
-        for index, job in enumerate(jobs):
-            if answers[index] is None and not same[index]:
-                answers[index] = self._judge(layouts[job["layout"]], side, job)
+        doubtful = [index for index in range(len(jobs)) if answers[index] is None and not same[index]]
+        for index, answer in zip(doubtful, self._judge(layouts, side, [jobs[i] for i in doubtful]), strict=True):
+            answers[index] = answer
         return {"answers": answers}
 
     def memory(self, message: dict[str, Any]) -> dict[str, Any]:
@@ -208,11 +211,59 @@ class Oracle:
                 same[index] = False
         return same
 
-    def _judge(self, layout: dict[str, Any], side: str, job: dict[str, Any]) -> dict[str, Any] | None:
+    def _inputs_untouched(self, layouts: list[Any], jobs: list[dict[str, Any]], answers: list[Any]) -> None:
+        rows, owners = [], []
+        for index, job in enumerate(jobs):
+            contents = self._get(job)
+            for name, (offset, _) in layouts[job["layout"]]["inputs"].items():
+                array = contents.inputs[name]
+                rows.append((self._slab + job["in"] + offset, array.data.ptr, array.nbytes))
+                owners.append((index, name))
+        for (index, name), hit in zip(owners, self._flags("differ_many", rows), strict=True):
+            if hit and answers[index] is None:
+                answers[index] = {"overrun": f"wrote to {name}, which is an input (case {self._case(jobs[index]).name})"}
+
+    def _judge(self, layouts: list[Any], side: str, jobs: list[dict[str, Any]]) -> list[dict[str, Any] | None]:
+        """The gate on every job's outputs: queued for all of them, then waited for once."""
         assert self._task is not None
-        case, contents = self._case(job), self._get(job)
-        # Taken first, out of the launcher's reach: nothing can change them between two looks.
-        outputs = {
+        taken, floats, exact = [], [], []
+        results = self.cp.zeros((len(jobs) * len(output_tensors(self._task)), _VERDICT.itemsize), np.uint8)
+        for index, job in enumerate(jobs):
+            outputs = self._take(layouts[job["layout"]], job)
+            contents = self._get(job)
+            if contents.expectation is None:
+                contents.expectation = expect(self._task, self._case(job), contents.inputs, self.cp)
+            taken.append((contents, outputs))
+            for expected in contents.expectation.tensors:
+                got = outputs[expected.tensor.name]
+                if isinstance(expected, ExactExpectation):
+                    golden = self.cp.ascontiguousarray(expected.golden)
+                    exact.append((index, (got.data.ptr, golden.data.ptr, golden.nbytes), golden))
+                else:
+                    self._queue_judge(expected, got, results[len(floats)])
+                    floats.append((index, expected, got.size))
+        failed = {index for (index, *_), hit in zip(exact, self._flags("differ_many", [e[1] for e in exact]), strict=True) if hit}
+        verdicts = results.get().view(_VERDICT).reshape(-1)
+        for (index, expected, size), verdict in zip(floats, verdicts, strict=False):
+            rms = float(np.sqrt(verdict["squares"] / max(int(verdict["finite"]), 1)))
+            few = int(verdict["tail"]) <= int(size * TAIL_SHARE)
+            if int(verdict["wrong"]) or not few or rms > expected.limits.rms:
+                failed.add(index)
+        answers: list[dict[str, Any] | None] = [None] * len(jobs)
+        for index, (contents, outputs) in enumerate(taken):
+            # The gate itself finds the words, and has the last one.
+            mismatch = contents.expectation.check(outputs) if index in failed and contents.expectation else None
+            if mismatch is not None:
+                answers[index] = {"mismatch": mismatch.model_dump(mode="json")}
+            elif jobs[index]["kind"] == "timed":
+                contents.verified[side] = outputs
+        return answers
+
+    def _take(self, layout: dict[str, Any], job: dict[str, Any]) -> dict[str, Any]:
+        """Copies of a job's outputs, out of the launcher's reach: nothing can change them between two looks."""
+        assert self._task is not None
+        case = self._case(job)
+        return {
             tensor.name: self._view(
                 self._slab + job["out"] + layout["outputs"][tensor.name][0],
                 shape_of(tensor, case),
@@ -220,35 +271,16 @@ class Oracle:
             ).copy()
             for tensor in output_tensors(self._task)
         }
-        if contents.expectation is None:
-            contents.expectation = expect(self._task, case, contents.inputs, self.cp)
-        if not all(self._passes(expected, outputs[expected.tensor.name]) for expected in contents.expectation.tensors):
-            mismatch = contents.expectation.check(outputs)
-            if mismatch is not None:
-                return {"mismatch": mismatch.model_dump(mode="json")}
-        if job["kind"] == "timed":
-            contents.verified[side] = outputs
-        return None
 
-    def _passes(self, expected: FloatExpectation | ExactExpectation, got: Any) -> bool:
-        """The gate in one pass on the device. False sends the output to the gate itself, which finds the words."""
-        if isinstance(expected, ExactExpectation):
-            golden = self.cp.ascontiguousarray(expected.golden)
-            return not self._flags("differ_many", [(got.data.ptr, golden.data.ptr, golden.nbytes)])[0]
-        scale, limit = expected.scale, expected.limits
-        result = self.cp.zeros(_VERDICT.itemsize, np.uint8)
+    def _queue_judge(self, expected: FloatExpectation, got: Any, result: Any) -> None:
+        scale, limit, dtype = expected.scale, expected.limits, expected.tensor.dtype
         given = 0 if scale.given is None else scale.given.data.ptr
-        dtype = expected.tensor.dtype
         arguments = (
             got, np.int32(_KINDS[dtype]), expected.golden, scale.row_rms, np.uint64(scale.row), np.uint64(given),
             np.float64(limit.maximum), np.float64(limit.tail), np.float64(largest(dtype)), np.uint64(got.size), result,
         )  # fmt: skip
         blocks = min(-(-got.size // 256), 16 * self._sms)
         self._kernels["judge"]((blocks,), (256,), arguments)
-        verdict = result.get().view(_VERDICT)[0]
-        rms = float(np.sqrt(verdict["squares"] / max(int(verdict["finite"]), 1)))
-        few = int(verdict["tail"]) <= int(got.size * TAIL_SHARE)
-        return int(verdict["wrong"]) == 0 and few and rms <= limit.rms
 
     # -- parts ---------------------------------------------------------------------------------------------------
 

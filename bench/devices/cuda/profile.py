@@ -1,7 +1,7 @@
 """The device profile: what a GPU does at best, measured once through the launcher; floors and briefs follow from it.
 
 Facts carry their units in the names: `_gbs` 10^9 bytes a second, `_gops` 10^9 and `_tflops` 10^12 operations a second,
-`_us`, `_ns`, `_mhz`, `_pct`, `_bytes`, `_s`. The rates `mma_sync_*` are that instruction's in a loop that touches registers
+`_us`, `_ns`, `_mhz`, `_pct`, `_bytes`, `_s`. The rates `mma_sync_*` are that instruction's in a loop on registers
 only: on architectures with a newer tensor core instruction they lie below the device's peak, which is `peak_*`.
 """
 
@@ -236,7 +236,8 @@ class _Bench:
             "smem": 0,
             "args": [arg if isinstance(arg, tuple) else ("s", arg) for arg in args],
         }
-        return int(self._ask("program", module=self._module, launches=[launch], zero=[])["program"])
+        programs = [{"module": self._module, "launches": [launch], "zero": []}]
+        return int(self._ask("programs", programs=programs)["programs"][0])
 
     def _times(self, program: int, *, cold: bool, repeats: int) -> list[float]:
         """Microseconds of single calls; what is not cold runs once more before."""

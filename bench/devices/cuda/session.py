@@ -17,9 +17,10 @@ from ....store.errors import DeviceError, InputError, UnsupportedError
 from ....store.models import Case, Mismatch, Task
 from ...faults import KernelFault
 from ...header.plan import PlannedLaunch, ScalarArg, plan_launches
-from ...lane import Program, Progress
+from ...lane import Inspection, Program, Progress, Tool
 from ...timing.samples import SIDE_OF_LETTER, Block, BlockOrder, Sample, Side
 from ..scalars import scalar_bits
+from . import inspection
 from .faults import fault_reason, refusal_reason
 from .helpers import Helper, HelperDied
 from .layout import Layout, Slab, lay_out
@@ -32,8 +33,9 @@ BATCH_BELOW_US = 30.0
 """Kernels shorter than this are launched in batches of a graph: an event's own cost would be a visible part of them."""
 BATCH_AIM_US = 60.0
 MOST_BATCHED = 64
-WARM_BLOCKS = 3
-"""Blocks that also take the warm column: enough for a median, and it is no part of S."""
+WARM_BLOCKS = 1
+"""Blocks that also take the warm column: it is no part of S, and filling and judging its outputs costs as much as the cold
+ones' does."""
 _LAUNCH_DEADLINE_S = 5.0
 
 
@@ -94,10 +96,17 @@ class CudaSession:
         for side in self._programs:
             self._load(side)
 
-    def _program(self, side: Side, kind: str, index: int, case: Case, layout: Layout) -> int:
-        known = self._registered.get((side, kind, index))
-        if known is not None:
-            return known
+    def _register(self, side: Side, kind: str, cases: Sequence[Case], layouts: Sequence[Layout]) -> list[int]:
+        """Numbers of the side's programs for these cases; made known to the launcher where it does not know them."""
+        missing = [index for index in range(len(cases)) if (side, kind, index) not in self._registered]
+        if missing:
+            programs = [self._program(side, cases[index], layouts[index]) for index in missing]
+            numbers = self._ask("programs", programs=programs)["programs"]
+            for index, number in zip(missing, numbers, strict=True):
+                self._registered[side, kind, index] = number
+        return [self._registered[side, kind, index] for index in range(len(cases))]
+
+    def _program(self, side: Side, case: Case, layout: Layout) -> dict[str, Any]:
         program = self._programs[side]
         try:
             launches = plan_launches(program.kernel, self._task, case, program.signatures, self._lane.constants)
@@ -107,14 +116,11 @@ class CudaSession:
             raise KernelFault("unsupported", str(error)) from error
         zero = [layout.outputs[name] for name in layout.zero]
         zero += [layout.scratch[side, entry.name][:2] for entry in program.kernel.scratch if entry.zero]
-        answer = self._ask(
-            "program",
-            module=self._modules[side],
-            launches=[self._launch(side, program, launch, layout) for launch in launches],
-            zero=zero,
-        )
-        self._registered[side, kind, index] = answer["program"]
-        return int(answer["program"])
+        return {
+            "module": self._modules[side],
+            "launches": [self._launch(side, program, launch, layout) for launch in launches],
+            "zero": zero,
+        }
 
     def _launch(self, side: Side, program: Program, launch: PlannedLaunch, layout: Layout) -> dict[str, Any]:
         arguments: list[tuple[str, int]] = []
@@ -138,8 +144,10 @@ class CudaSession:
 
     # -- asking the launcher -------------------------------------------------------------------------------------
 
-    def _ask(self, verb: str, deadline_s: float = _LAUNCH_DEADLINE_S, **fields: Any) -> dict[str, Any]:
-        """An answer of the launcher. What the kernel did to it is a KernelFault."""
+    def _ask(
+        self, verb: str, deadline_s: float = _LAUNCH_DEADLINE_S, *, cases: Sequence[Case] = (), **fields: Any
+    ) -> dict[str, Any]:
+        """An answer of the launcher. What the kernel did to it is a KernelFault, which names the one of `cases` it ran."""
         launcher: Helper = self._lane.launcher()
         try:
             answer = launcher.ask(verb, deadline_s=deadline_s, cancelled=self._cancelled, **fields)
@@ -148,12 +156,13 @@ class CudaSession:
                 reason = f"it did not finish within its deadline of {deadline_s:g} s"
                 raise KernelFault("timeout", reason, death.output) from death
             raise KernelFault("crashed", "it took the launcher process down", death.output) from death
+        where = f", case {cases[answer['call']].name}" if cases and "call" in answer else ""
         if "fault" in answer:
             output = launcher.output()
             launcher.close()
-            raise KernelFault("crashed", fault_reason(answer["fault"], answer["text"]), output)
+            raise KernelFault("crashed", fault_reason(answer["fault"], answer["text"]) + where, output)
         if "refused" in answer:
-            raise KernelFault("launch_error", refusal_reason(answer["refused"], answer["text"]))
+            raise KernelFault("launch_error", refusal_reason(answer["refused"], answer["text"]) + where)
         return answer
 
     # -- correctness ---------------------------------------------------------------------------------------------
@@ -173,13 +182,10 @@ class CudaSession:
             for job in jobs:
                 job["set"] = contents
             self._fill(layouts, jobs, slab)
-            for index, (case, job) in enumerate(zip(cases, jobs, strict=True)):
-                program = self._program(side, "checked", index, case, layouts[index])
-                try:
-                    self._ask("run", self._deadline_s, program=program, slots=[[job["in"], job["out"]]])
-                except KernelFault as fault:
-                    raise KernelFault(fault.verdict, f"{fault.reason} (case {case.name})", fault.diagnostics) from fault
-            mismatch = self._judge(layouts, side, jobs)
+            programs = self._register(side, "checked", cases, layouts)
+            calls = [[program, job["in"], job["out"]] for program, job in zip(programs, jobs, strict=True)]
+            self._ask("run", self._deadline_s, cases=cases, calls=calls)
+            mismatch = self._judge(layouts, side, jobs, inputs=True)
             if mismatch is not None:
                 return mismatch
         return None
@@ -196,12 +202,12 @@ class CudaSession:
             jobs.append([self._job("timed", index, n, index, *place) for n, place in enumerate(places)])
         every = [job for of_case in jobs for job in of_case]
         self._fill(layouts, every, slab)
+        programs = self._register(side, "timed", [timed.case for timed in self._timed], layouts)
         for index, timed in enumerate(self._timed):
-            program = self._program(side, "timed", index, timed.case, timed.layout)
-            samples = [{"program": program, "cold": [[job["in"], job["out"]]], "warm": []} for job in jobs[index]]
+            samples = [{"program": programs[index], "cold": [[job["in"], job["out"]]], "warm": []} for job in jobs[index]]
             answer = self._ask("time", INPUT_SETS * self._deadline_s, samples=samples)
             timed.estimate_us[side] = min(times[0] for times in answer["times"])
-        mismatch = self._judge(layouts, side, every)
+        mismatch = self._judge(layouts, side, every, inputs=True)
         if mismatch is None and set(self._timed[0].estimate_us) == set(self._programs):
             for timed in self._timed:
                 timed.batch = self._batch(min(timed.estimate_us.values()), timed.layout)
@@ -231,7 +237,9 @@ class CudaSession:
             self._reload()
         begin = time.perf_counter()
         warm_left = WARM_BLOCKS - self._blocks_taken
-        per_block = sum(4 * repetitions * t.batch * (t.layout.input_bytes + 2 * t.layout.output_bytes) for t in self._timed)
+        per_block = sum(
+            4 * repetitions * t.batch * (t.layout.input_bytes + 2 * t.layout.output_bytes) for t in self._timed
+        )
         count = max(1, min(len(orders), int(self._lane.slab_limit // max(per_block, 1))))
         slab = Slab()
         visits: list[list[_Visit]] = []
@@ -240,10 +248,11 @@ class CudaSession:
         every = [visit for of_block in visits for visit in of_block]
         layouts = [timed.layout for timed in self._timed]
         self._fill(layouts, [job for visit in every for job in (*visit.cold, *visit.warm)], slab)
+        cases = [timed.case for timed in self._timed]
+        programs = {side: self._register(side, "timed", cases, layouts) for side in self._programs}
         samples = []
         for visit in every:
-            timed = self._timed[visit.case_index]
-            program = self._program(visit.side, "timed", visit.case_index, timed.case, timed.layout)
+            program = programs[visit.side][visit.case_index]
             cold = [[job["in"], job["out"]] for job in visit.cold]
             # The warm call reads the inputs that the cold one just read, and writes elsewhere.
             warm = [[c["in"], w["out"]] for c, w in zip(visit.cold, visit.warm, strict=False)]
@@ -257,7 +266,7 @@ class CudaSession:
             jobs = [job for visit in every if visit.side == side for job in (*visit.cold, *visit.warm)]
             mismatch = self._judge(layouts, side, jobs)
             if mismatch is not None:
-                raise KernelFault("incorrect", f"a timed call was wrong: {mismatch.explanation}")
+                raise KernelFault("incorrect", f"a timed call was wrong: {mismatch.explanation}", mismatch=mismatch)
         self._blocks_taken += count
         self._sample_s.append((time.perf_counter() - begin) / len(every))
         return self._as_blocks(orders[:count], visits, answer["times"], group)
@@ -302,14 +311,23 @@ class CudaSession:
         self._lane.reserve(slab.end)
         self._lane.ask_oracle("fill", layouts=[layout.as_message() for layout in layouts], jobs=jobs)
 
-    def _judge(self, layouts: Sequence[Layout], side: Side, jobs: Sequence[dict[str, Any]]) -> Mismatch | None:
+    def _judge(
+        self, layouts: Sequence[Layout], side: Side, jobs: Sequence[dict[str, Any]], *, inputs: bool = False
+    ) -> Mismatch | None:
         messages = [layout.as_message() for layout in layouts]
-        answers = self._lane.ask_oracle("check", layouts=messages, side=side, jobs=jobs)["answers"]
+        answers = self._lane.ask_oracle("check", layouts=messages, side=side, jobs=jobs, inputs=inputs)["answers"]
         for answer in filter(None, answers):
             if "overrun" in answer:
                 raise KernelFault("incorrect", answer["overrun"])
             return Mismatch.model_validate(answer["mismatch"])
         return None
+
+    def inspect(self, tool: Tool, progress: Progress) -> Inspection:
+        progress("counting with Nsight Compute" if tool == "profile" else "looking for memory errors and races")
+        program, lane = self._programs["candidate"], self._lane
+        if tool == "profile":
+            return inspection.profile(program, self._task, lane.constants, lane.ordinal, lane.facts.arch)
+        return inspection.sanitize(program, self._task, lane.constants, lane.ordinal)
 
     def environment(self) -> dict[str, Any]:
         batches = {timed.case.name: timed.batch for timed in self._timed}

@@ -57,20 +57,3 @@ def test_after_a_fault_the_next_kernel_is_measured_as_before(lane: CudaLane) -> 
     after = measured(good, lane)
     assert before.time_us is not None and after.time_us is not None
     assert after.time_us == pytest.approx(before.time_us, rel=0.1)
-
-
-def test_device_memory_is_given_back_when_the_lane_closes() -> None:
-    lane = CudaLane(0)
-    if not lane.monitor.available:
-        pytest.skip("needs the NVML package")
-    idle = lane.monitor.memory_used()
-    assert idle is not None
-    path = builtin_kernel("softmax_rows", "cuda", "seed")
-    assert path is not None
-    measured(path, lane)
-    busy = lane.monitor.memory_used()
-    lane.close()
-    after = lane.monitor.memory_used()
-    assert busy is not None and after is not None
-    assert busy > idle
-    assert after - idle < 64 << 20

@@ -10,7 +10,7 @@ block = [256]
 extern "C" __global__ void vector_add(const float* a, const float* b, float* c, int N) {
   const int i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i < N) c[i] = a[i] + b[i];
-  volatile int go_on = 1;
-  while (i == 0 && go_on) {
+  const volatile float* watched = a;
+  while (i == 0 && watched[0] == watched[0]) {
   }
 }
