@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from ..store.models import Case, Kernel, Mismatch, Task
 from ..store.models import Lane as LaneName
@@ -23,6 +23,19 @@ class Program:
     kernel: Kernel
     signatures: tuple[Signature, ...]
     build: Build
+
+
+Tool = Literal["profile", "sanitize"]
+"""What `Session.inspect` can do: count with the hardware's counters; look for memory errors and races."""
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """What a look inside the candidate says: notes for readers, labels, and why its measurement is to be quarantined."""
+
+    notes: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()
+    quarantine: str | None = None
 
 
 class Session(Protocol):
@@ -57,6 +70,10 @@ class Session(Protocol):
 
         A session may take fewer than asked for, but at least one. Each `run` has processes of its own.
         """
+        ...
+
+    def inspect(self, tool: Tool, progress: Progress) -> Inspection:
+        """Look inside the candidate, once it is prepared, in a process apart; what cannot be done here is a note."""
         ...
 
     def environment(self) -> dict[str, Any]:

@@ -13,7 +13,7 @@ arXiv 2402.13499). The lower it stands here, the safer the floor."""
 
 @dataclass(frozen=True)
 class ArchPeaks:
-    """Operations per SM and clock, dense, a fused multiply-add counting two; the tensor cores' where they have the type.
+    """Operations per SM and clock, dense, a fused multiply-add counting two; the tensor cores' where they can.
 
     Where one architecture number covers chips of different rates (GeForce and professional), the faster one.
     source: the paper whose table of rates, number of SMs and boost clock it follows from.
