@@ -243,7 +243,7 @@ class _Bench:
         """Microseconds of single calls; what is not cold runs once more before."""
         slots = [[0, 0]]
         if not cold:
-            self._ask("run", program=program, slots=slots)
+            self._ask("run", calls=[[program, 0, 0]])
         sample = {"program": program, "cold": slots if cold else [], "warm": [] if cold else slots}
         return [float(times[0]) for times in self._ask("time", samples=[sample] * repeats)["times"]]
 
