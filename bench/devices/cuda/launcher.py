@@ -177,7 +177,7 @@ class Launcher:
         numbers = []
         for program in message["programs"]:
             module = self.modules[program["module"]]
-            launches = [_Launch(self._prepared(program["module"], module, data), data) for data in program["launches"]]
+            launches = [PlacedLaunch(self._prepared(program["module"], module, data), data) for data in program["launches"]]
             numbers.append(len(self.known))
             self.known.append(_Program(launches, [tuple(pair) for pair in program["zero"]]))
         return {"programs": numbers}

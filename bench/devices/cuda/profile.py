@@ -146,7 +146,7 @@ class _Bench:
         program = self._rate_program("fma_f32", 2048, [_bits(0.999), _bits(0.001), 0])
         until = time.monotonic() + _WARM_UP_S
         while time.monotonic() < until:
-            self._ask("run", program=program, slots=[[0, 0]] * 16)
+            self._ask("run", calls=[[program, 0, 0]] * 16)
 
     def memory(self, repeats: int = _REPEATS) -> dict[str, float]:
         """Bandwidths in GB/s, caches cold: bytes read, bytes read plus bytes written; A/A noise of the copy."""
@@ -154,9 +154,9 @@ class _Bench:
         read = self._program("read", 8 * self._sms, [("o", 0), self._bytes // 16, 1, 0])
         half = self._bytes // 2
         copy = self._program("copy", 8 * self._sms, [("o", 0), ("o", half), half // 16])
-        self._ask("run", program=fill, slots=[[0, 0]])
+        self._ask("run", calls=[[fill, 0, 0]])
         for program in (read, copy):
-            self._ask("run", program=program, slots=[[0, 0]] * 3)
+            self._ask("run", calls=[[program, 0, 0]] * 3)
         copies = self._times(copy, cold=True, repeats=2 * repeats)
         return {
             "read_bandwidth_gbs": self._bytes / self._median(read, cold=True, repeats=repeats) / 1e3,
@@ -218,7 +218,7 @@ class _Bench:
 
     def _chase_ns(self, places: int, steps: int, *, cold: bool) -> float:
         chain = self._program("chain", 8 * self._sms, [("o", 0), places, _LINE // 4])
-        self._ask("run", program=chain, slots=[[0, 0]])
+        self._ask("run", calls=[[chain, 0, 0]])
         chase = self._program("chase", 1, [("o", 0), steps, 0], threads=1)
         return 1e3 * self._median(chase, cold=cold) / steps
 
