@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 
+from ..bench.broker import processes_alive
 from ..bench.broker.client import run_here, wait
-from ..bench.broker.service import MeasurePayload
+from ..bench.broker.payload import MeasurePayload
 from ..bench.header.load import Geometry
 from ..store import measurements, requests
 from ..store.database import Store
@@ -33,6 +33,7 @@ def measure(
     options: tuple[str, ...] = (),
     wait_s: float | None = None,
     timeout_s: float | None = None,
+    profile: bool = False,
     request_key: str | None = None,
     use_broker: bool = True,
     client: str | None = None,
@@ -45,8 +46,9 @@ def measure(
     `none`; None is the task's seed kernel where it has one. device: None lets the language decide. geometry, settings,
     options, override: what the command line adds to the kernel header. wait_s: how long to wait for the answer; a
     measurement that outlives it goes on and answers `working`; None waits to the end. timeout_s: deadline of one call of
-    the kernel (10 s). request_key: asking again with the same key is the same request. use_broker: False does the work in
-    this process. client: who asks, for the fair queue. store: None opens the user's own.
+    the kernel (10 s). profile: note what the hardware's counters say of the kernel. request_key: asking again with the
+    same key is the same request. use_broker: False does the work in this process. client: who asks, for the fair queue.
+    store: None opens the user's own.
 
     Raises InputError, UnsupportedError, StoreError or DeviceError; a kernel that is wrong is an answer, not an error.
     """
@@ -64,12 +66,13 @@ def measure(
             effort=effort,
             call_deadline_s=timeout_s or CALL_DEADLINE_S,
             detached=wait_s is not None,
+            profile=profile,
         )
         request = requests.enqueue(
             opened,
             device=where,
             payload=payload.model_dump(mode="json"),
-            client=client or f"cli:{os.getpid()}",
+            client=client or processes_alive.owner_name("cli"),
             request_key=request_key,
         )
         say = on_progress or (lambda text: None)

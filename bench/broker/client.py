@@ -7,21 +7,24 @@ import select
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from ...store import requests
 from ...store.database import Store
-from ...store.errors import DeviceError
+from ...store.errors import DeviceError, StoreError
 from ...store.models import Request
-from . import processes_alive
-from .protocol import code_fingerprint, socket_path
-from .server import log_path
-from .service import Service
+from . import guard, processes_alive
+from .protocol import address, code_fingerprint, log_path, socket_path
 
 _START_S = 20.0
+_AGAIN_S = 1.0
+"""How soon a broker is started again after one that found another in its place, which then was gone too."""
+_LOOK_S = 0.02
 _ROW_EVERY_S = 2.0
 """How often the row is read although no line came: a broker that died took its lines with it."""
 _ENDED = ("completed", "failed", "cancelled")
@@ -30,15 +33,21 @@ Progress = Callable[[str], None]
 
 
 def wait(store: Store, request: Request, *, wait_s: float | None, on_progress: Progress) -> Request:
-    """Wake the device's broker and wait until the request has ended, at most `wait_s` seconds (None: as long as it takes).
+    """Wake the device's broker and wait until the request has ended, at most `wait_s` seconds (None: without end).
 
     Returns the request as it stands then. On KeyboardInterrupt the request is cancelled and the interrupt goes on.
-    Raises DeviceError where no broker can be started.
+    Raises DeviceError where no broker can be started, StoreError where the broker cannot use the store; a request that
+    is not detached is cancelled then.
     """
     deadline = None if wait_s is None else time.monotonic() + wait_s
+    if request.state in _ENDED:
+        return request
     try:
         while True:
-            with _connect(request.device, store) as line:
+            line = _connect(request.device, store, deadline, on_progress)
+            if line is None:
+                return _row(store, request)
+            with line:
                 line.send(f"watch {request.id}")
                 ended = _follow(line, store, request, deadline, on_progress)
             if ended is not None:
@@ -46,14 +55,17 @@ def wait(store: Store, request: Request, *, wait_s: float | None, on_progress: P
     except KeyboardInterrupt:
         cancel(store, request)
         raise
+    except DeviceError:
+        if not request.payload.get("detached"):
+            cancel(store, request)
+        raise
 
 
 def cancel(store: Store, request: Request) -> Request:
     """Cancel a request wherever it stands and tell its broker; the device is free within a second or so."""
     row = requests.cancel(store, request.id)
-    path = socket_path(request.device, store.path)
     try:
-        with _Line(path) as line:
+        with _Line(socket_path(request.device, store.path)) as line:
             line.send(f"cancel {request.id}")
     except OSError:
         pass  # no broker: then nobody works on it
@@ -62,14 +74,23 @@ def cancel(store: Store, request: Request) -> Request:
 
 def run_here(store: Store, request: Request, on_progress: Progress) -> Request:
     """Work the request off in this process (`--no-broker`). On KeyboardInterrupt the request is cancelled."""
+    from ..faults import Cancelled
+    from .service import Service
+
+    if request.state in _ENDED:
+        return request
     owner = processes_alive.owner_name("inline")
     claimed = requests.claim(store, request.id, owner)
     if claimed is None:  # a broker was faster: its answer is as good
-        return wait(store, request, wait_s=None, on_progress=on_progress)
+        return wait(store, _row(store, request), wait_s=None, on_progress=on_progress)
     service = Service(store, request.device, owner, lambda _, text: on_progress(text))
     try:
         service.run(claimed)
-    except KeyboardInterrupt:
+    except Cancelled:  # somebody ended the row: it says how
+        requests.cancel(store, request.id)
+    except StoreError:
+        raise  # nothing can be written, this row's end neither
+    except BaseException:
         requests.cancel(store, request.id)
         raise
     finally:
@@ -111,16 +132,15 @@ class _Line:
         self._partial = b""
         try:
             self._socket.settimeout(5.0)
-            self._socket.connect(str(path))
+            with address(path) as name:
+                self._socket.connect(name)
         except OSError:
             self._socket.close()
             raise
 
     def send(self, text: str) -> None:
-        try:
+        with suppress(OSError):  # the next read finds the broker gone
             self._socket.sendall(text.encode() + b"\n")
-        except OSError:
-            pass  # the next read finds the broker gone
 
     def read(self, timeout_s: float) -> list[str] | None:
         """Lines that came within `timeout_s` seconds; None where the broker is gone."""
@@ -136,46 +156,95 @@ class _Line:
         *lines, self._partial = (self._partial + data).split(b"\n")
         return [text.decode(errors="replace") for text in lines]
 
+    def close(self) -> None:
+        self._socket.close()
+
     def __enter__(self) -> _Line:
         return self
 
     def __exit__(self, *exc: object) -> None:
-        self._socket.close()
+        self.close()
 
 
 @dataclass
 class _Starting:
+    """A broker that this client has started, and where in the log its words begin."""
+
     process: subprocess.Popen[bytes]
     log: Path
+    log_begin: int
+    at: float
+
+    def failed(self) -> bool:
+        """It ended by itself and not because another broker serves. A kill is no failure: the next one may live."""
+        code = self.process.poll()
+        return code is not None and code > 0
+
+    def to_be_repeated(self) -> bool:
+        """It ended, and whatever made it end may be over by now."""
+        return self.process.poll() is not None and time.monotonic() - self.at > _AGAIN_S
+
+    def words(self) -> str:
+        """The end of what it wrote to its log."""
+        with self.log.open("rb") as file:
+            file.seek(self.log_begin)
+            return file.read().decode(errors="replace")[-600:].strip()
 
 
-def _connect(device: str, store: Store) -> _Line:
-    """A connection to a broker of this very code; starts one, and retires one of older code, as needed."""
+def _connect(device: str, store: Store, deadline: float | None, on_progress: Progress) -> _Line | None:
+    """A connection to a broker of this very code; starts one, and retires one of older code, as needed.
+
+    None where `deadline` (of `time.monotonic`) passes first. A broker that retires is waited for: it finishes its work.
+    """
     path = socket_path(device, store.path)
-    deadline = time.monotonic() + _START_S
+    give_up = time.monotonic() + _START_S
     started: _Starting | None = None
     while True:
-        try:
-            line = _Line(path)
-        except OSError:
-            line = None
+        line = _greeted(path)
         if line is not None:
-            hello = (line.read(5.0) or [""])[0].split(" ")
-            if hello[0] == "hello" and hello[1] == code_fingerprint():
-                return line
-            line.send("retire")
-            line.__exit__()
-        if started is None or started.process.poll() is not None:
-            if started is not None and time.monotonic() > deadline:
-                break
+            return line
+        retiring = not path.exists() and guard.is_held(path)
+        if started is None or started.to_be_repeated():
             started = _start(device, store)
-        if time.monotonic() > deadline:
-            break
-        time.sleep(0.03)
-    tail = started.log.read_text(errors="replace")[-400:].strip() if started and started.log.exists() else ""
-    raise DeviceError(
-        f"the broker of {device} did not answer within {_START_S:g} s",
-        value=tail or str(path),
+        elif started.failed():
+            raise _failure(device, started, f"ended with code {started.process.returncode} as it started")
+        elif retiring and time.monotonic() > give_up - _START_S / 2:
+            on_progress("waiting for a broker of another version to finish")
+            give_up = time.monotonic() + _START_S
+        now = time.monotonic()
+        if deadline is not None and now >= deadline:
+            return None
+        if now > give_up:
+            raise _failure(device, started, f"did not answer within {_START_S:g} s")
+        time.sleep(_LOOK_S)
+
+
+def _greeted(path: Path) -> _Line | None:
+    """A connection to the broker at this socket, None where none answers or where it had to be told to retire."""
+    try:
+        line = _Line(path)
+    except OSError:
+        return None
+    hello = (line.read(5.0) or [""])[0].split(" ")
+    if hello[0] == "hello" and len(hello) == 3:
+        if hello[1] == code_fingerprint():
+            return line
+        line.send("retire")
+    line.close()
+    return None
+
+
+def _failure(device: str, started: _Starting, how: str) -> DeviceError | StoreError:
+    words = started.words() or str(started.log)
+    if started.process.poll() == StoreError.exit_code:
+        return StoreError(
+            f"the broker of {device} cannot use the store",
+            value=words,
+            next_step="Put that right, then measure again; nothing stored was lost.",
+        )
+    return DeviceError(
+        f"the broker of {device} {how}",
+        value=words,
         next_step="Try `--no-broker` to see the failure directly; `kforecast doctor` checks the machine.",
     )
 
@@ -183,6 +252,7 @@ def _connect(device: str, store: Store) -> _Line:
 def _start(device: str, store: Store) -> _Starting:
     log = log_path(device, store.path)
     with log.open("ab") as sink:
+        begin = sink.tell()
         process = subprocess.Popen(
             [sys.executable, "-m", "kforecast.bench.broker", device],
             stdin=subprocess.DEVNULL,
@@ -192,4 +262,6 @@ def _start(device: str, store: Store) -> _Starting:
             env={**os.environ, "KFORECAST_DB": str(store.path)},
             start_new_session=True,
         )
-    return _Starting(process, log)
+    # It outlives this client, or this client it: then somebody must reap it.
+    threading.Thread(target=process.wait, name="kforecast-reaper", daemon=True).start()
+    return _Starting(process, log, begin, time.monotonic())

@@ -1,42 +1,57 @@
-"""Where a broker listens and the lines that it and its clients exchange. Lines only wake: rows in the store are the truth.
+"""Where a broker listens and the lines that it and its clients exchange. Lines only wake: the rows are the truth.
 
-Client to broker: `watch ID` (tell me about this request; if I vanish and it is not detached, cancel it), `cancel ID`, `wake`
-(look into the queue), `retire` (finish what you do, then end: a newer version of the code is here).
+Client to broker: `watch ID` (tell me about this request; if I vanish and it is not detached, cancel it), `cancel ID`,
+`retire` (finish what you do, then end: a newer version of the code is here).
 Broker to client: `hello FINGERPRINT PID` first, then `progress ID TEXT` and `done ID`.
 """
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import os
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from ...store.paths import runtime_dir
 
-_SOCKET_PATH_LIMIT = 107  # sun_path holds 108 bytes with its zero
+_ADDRESS_LIMIT = 107  # sun_path holds 108 bytes with its zero
 
 
 def socket_path(device: str, store_path: Path) -> Path:
-    """The socket of the broker for this device and store.
-
-    Hashed where the readable name would not fit into a socket address.
-    """
+    """The socket of the broker for this device and store."""
     store_key = hashlib.sha256(str(store_path.resolve()).encode()).hexdigest()[:10]
     readable = re.sub(r"[^A-Za-z0-9]+", "-", device)
-    path = runtime_dir() / f"broker-{readable}-{store_key}.sock"
-    if len(os.fsencode(path)) > _SOCKET_PATH_LIMIT:
-        short = hashlib.sha256(os.fsencode(path)).hexdigest()[:16]
-        path = Path("/tmp") / f"kforecast-{os.getuid()}-{short}.sock"
-    return path
+    return runtime_dir() / f"broker-{readable}-{store_key}.sock"
 
 
-@functools.cache
+def log_path(device: str, store_path: Path) -> Path:
+    """Where the broker of this device and store writes what goes wrong."""
+    return socket_path(device, store_path).with_suffix(".log")
+
+
+@contextmanager
+def address(path: Path) -> Iterator[str]:
+    """The socket's address. Where the path is too long for one, its directory is named by an open descriptor."""
+    if len(os.fsencode(path)) <= _ADDRESS_LIMIT:
+        yield str(path)
+        return
+    directory = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield f"/proc/self/fd/{directory}/{path.name}"
+    finally:
+        os.close(directory)
+
+
 def code_fingerprint() -> str:
-    """Changes when the installed code changes, so that a broker of yesterday's code is replaced, not trusted."""
+    """Changes when the installed code changes, so that a broker of yesterday's code is replaced, not trusted.
+
+    Not cached: a client that outlives an upgrade must know the broker that it would start now.
+    """
     root = Path(__file__).resolve().parents[2]
     rooms = ("store", "bench")
-    files = sorted(path for room in rooms for path in (root / room).rglob("*.*") if path.suffix in (".py", ".c", ".toml"))
+    suffixes = (".py", ".c", ".cu", ".toml")
+    files = sorted(path for room in rooms for path in (root / room).rglob("*.*") if path.suffix in suffixes)
     text = "\n".join(f"{path.relative_to(root)} {path.stat().st_mtime_ns}" for path in files)
     return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -1,8 +1,7 @@
-"""The broker's process: one per user, device and store. A thread works off requests; the main thread answers the socket."""
+"""The broker's process: one per user, device, store. A thread works off the queue, the main thread the socket."""
 
 from __future__ import annotations
 
-import fcntl
 import os
 import selectors
 import signal
@@ -11,14 +10,17 @@ import sys
 import threading
 import time
 import traceback
-from pathlib import Path
+from contextlib import suppress
 
 from ...store import requests
 from ...store.database import Store
-from ...store.errors import StoreError
-from . import processes_alive
-from .protocol import code_fingerprint, socket_path
-from .service import MeasurePayload, Service
+from ...store.errors import DeviceError, KforecastError, StoreError
+from ...store.models import Request
+from ..faults import Cancelled
+from . import guard, processes_alive
+from .protocol import address, code_fingerprint, log_path, socket_path
+from .scratch import scratch_folder
+from .service import Service
 
 IDLE_S = float(os.environ.get("KFORECAST_BROKER_IDLE_S", "300"))
 _TICK_S = 1.0
@@ -31,6 +33,7 @@ class Broker:
 
     def __init__(self, device: str) -> None:
         self.device = device
+        self._fingerprint = code_fingerprint()  # now: of the code that runs, whatever lies on the disk later
         self.store = Store.open()
         self.owner = processes_alive.owner_name("broker")
         self._path = socket_path(device, self.store.path)
@@ -44,6 +47,7 @@ class Broker:
         self._work = threading.Event()
         self._wake_read, self._wake_write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         self._ending = False
+        self._retiring = False
         self._failure: BaseException | None = None
         self._last_active = time.monotonic()
         self._busy: str | None = None
@@ -51,55 +55,59 @@ class Broker:
     # -- the main thread -----------------------------------------------------------------------------------------
 
     def serve(self) -> int:
-        """Serve until idle or told to end. Returns the exit code: 0, or 1 after a failure that the log describes."""
-        listener = self._listen()
-        if listener is None:
+        """Serve until idle or told to end. Returns the exit code: 0, or the failure's, which the log describes."""
+        right = self._right_to_serve()
+        if right is None:
             return 0  # another broker serves already
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: self._end())
         requests.requeue_lost(self.store, self.device, processes_alive.is_alive)
+        listener = self._listen()
         self._selector.register(listener, selectors.EVENT_READ, "listener")
         self._selector.register(self._wake_read, selectors.EVENT_READ, "wake")
         worker = threading.Thread(target=self._worker, name="kforecast-device", daemon=True)
         worker.start()
-        self._work.set()
         try:
             while not self._ending:
-                for key, _ in self._selector.select(_TICK_S):
+                for key, _ in self._selector.select(self._pause()):
                     if key.data == "listener":
                         self._accept(listener)
                     elif key.data == "wake":
                         os.read(self._wake_read, 65536)
                     else:
                         self._read(key.data)
+                if self._retiring and listener.fileno() >= 0:
+                    self._selector.unregister(listener)
+                    listener.close()
                 self._deliver()
                 self._tick()
+                if not worker.is_alive():  # it failed, or it retired and has finished
+                    self._end()
         finally:
             self._path.unlink(missing_ok=True)
             listener.close()
-            self._ending = True
-            if self._busy is not None:
-                self._cancelled.add(self._busy)
+            self._end()
             self._work.set()
             worker.join(timeout=30.0)
             self._service.close()
             self._deliver()
-        return 0 if self._failure is None else 1
+        return 0 if self._failure is None else _exit_code(self._failure)
 
-    def _listen(self) -> socket.socket | None:
-        # The lock, not the socket file, decides who serves: a socket file outlives a killed broker.
-        guard = os.open(self._path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(guard, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(guard)
-            return None
-        self._guard = guard  # kept open: the lock lives as long as this process
+    def _right_to_serve(self) -> int | None:
+        """The guard's descriptor, which this process keeps open to its end; None where another broker serves."""
+        while True:
+            right = guard.take(self._path)
+            if right is not None or self._path.exists():
+                return right
+            time.sleep(0.05)  # the holder retires: it has closed its door and finishes its last request
+
+    def _listen(self) -> socket.socket:
         self._path.unlink(missing_ok=True)
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         mask = os.umask(0o177)
         try:
-            listener.bind(str(self._path))
+            with address(self._path) as name:
+                listener.bind(name)
         finally:
             os.umask(mask)
         listener.listen(64)
@@ -107,12 +115,16 @@ class Broker:
         return listener
 
     def _accept(self, listener: socket.socket) -> None:
-        connection, _ = listener.accept()
+        try:
+            connection, _ = listener.accept()
+        except (BlockingIOError, ConnectionAbortedError):
+            return  # gone before it was let in
         connection.setblocking(False)
         client = _Client(connection)
-        self._clients[connection] = client
+        with self._mutex:
+            self._clients[connection] = client
         self._selector.register(connection, selectors.EVENT_READ, client)
-        client.send(f"hello {code_fingerprint()} {os.getpid()}")
+        client.send(f"hello {self._fingerprint} {os.getpid()}")
 
     def _read(self, client: _Client) -> None:
         lines = client.read()
@@ -130,10 +142,11 @@ class Broker:
         self._last_active = time.monotonic()
         if lines is None:
             self._selector.unregister(client.connection)
-            del self._clients[client.connection]
+            with self._mutex:
+                del self._clients[client.connection]
             client.connection.close()
             for request_id in client.watching:
-                if not any(request_id in other.watching for other in self._clients.values()):
+                if not self._is_watched(request_id):
                     self._forsaken[request_id] = time.monotonic()
 
     def _tell_if_over(self, request_id: str) -> None:
@@ -142,18 +155,21 @@ class Broker:
         if row is not None and row.state in ("completed", "failed", "cancelled"):
             self._say(f"done {request_id}")
 
+    def _pause(self) -> float:
+        """Seconds until something is due though no line came."""
+        due = min(self._forsaken.values(), default=float("inf")) + _GRACE_S - time.monotonic()
+        return min(max(due, 0.01), _TICK_S)
+
     def _tick(self) -> None:
         now = time.monotonic()
         for request_id, since in list(self._forsaken.items()):
-            if now - since > _GRACE_S:
+            if now - since >= _GRACE_S:
                 del self._forsaken[request_id]
                 row = requests.get(self.store, request_id)
-                if row is not None and not MeasurePayload.model_validate(row.payload).detached:
+                if row is not None and row.state in ("queued", "working") and not _is_detached(row):
                     self._cancelled.add(request_id)
                     if row.state == "queued":
                         requests.cancel(self.store, request_id)
-        if self._failure is not None:
-            self._end()
         if self._busy is not None or self._clients:
             self._last_active = now
         elif now - self._last_active > IDLE_S:
@@ -162,9 +178,10 @@ class Broker:
     def _retire(self) -> None:
         """Let the next broker, of newer code, take the queue: finish what runs, take nothing more."""
         self._path.unlink(missing_ok=True)
-        self._end()
+        self._retiring = True
 
     def _end(self) -> None:
+        """End now: what runs goes back into the queue."""
         self._ending = True
 
     def _deliver(self) -> None:
@@ -180,35 +197,79 @@ class Broker:
 
     def _worker(self) -> None:
         try:
-            while not self._ending:
+            while not (self._ending or self._retiring):
                 self._work.clear()
                 request = requests.claim_next(self.store, self.device, self.owner)
                 if request is None:
                     self._work.wait(_TICK_S)  # a client whose wake was lost is found within a tick
                     continue
                 self._busy = request.id
-                self._service.run(request)
+                self._work_off(request)
                 self._busy = None
                 self._cancelled.discard(request.id)
                 self._say(f"done {request.id}")
         except BaseException as error:  # noqa: BLE001  the thread's last act: hand the failure to the main thread, which ends
             self._failure = error
             traceback.print_exc(file=sys.stderr)
-            os.write(self._wake_write, b"!")
+        finally:
+            self._busy = None
+            self._wake()
+
+    def _work_off(self, request: Request) -> None:
+        if not self._is_wanted(request):
+            requests.cancel(self.store, request.id)
+            return
+        try:
+            self._service.run(request)
+        except Cancelled:
+            if self._ending and request.id not in self._cancelled:
+                requests.requeue_lost(self.store, self.device, lambda owner: owner != self.owner)
+            else:
+                requests.cancel(self.store, request.id)
+        except StoreError:
+            raise
+        except Exception as error:  # noqa: BLE001  a fault of ours in one measurement must not take the others down
+            traceback.print_exc(file=sys.stderr)
+            requests.fail(self.store, request.id, self._as_fault(error), owner=self.owner)
+            self._service.close()  # whatever state the device's helpers are in, the next request gets fresh ones
+
+    def _as_fault(self, error: Exception) -> dict[str, str | int | None]:
+        return DeviceError(
+            "a fault in kforecast ended this measurement",
+            value=f"{type(error).__name__}: {error}",
+            next_step=f"Please report it with the traceback at the end of {log_path(self.device, self.store.path)}.",
+        ).as_dict()
+
+    def _is_wanted(self, request: Request) -> bool:
+        """Not where the client that asked died before it could watch, and nobody else watches."""
+        return _is_detached(request) or not processes_alive.is_gone(request.client) or self._is_watched(request.id)
+
+    def _is_watched(self, request_id: str) -> bool:
+        with self._mutex:
+            return any(request_id in client.watching for client in self._clients.values())
 
     def _on_progress(self, request_id: str, text: str) -> None:
         self._say(f"progress {request_id} {text}")
 
     def _is_cancelled(self, request_id: str) -> bool:
-        return request_id in self._cancelled
+        return self._ending or request_id in self._cancelled
 
     def _say(self, line: str) -> None:
         with self._mutex:
             self._lines.append(line)
-        try:
+        self._wake()
+
+    def _wake(self) -> None:
+        with suppress(BlockingIOError):  # the pipe is full of wakes already
             os.write(self._wake_write, b".")
-        except BlockingIOError:
-            pass  # the pipe is full of wakes already
+
+
+def _is_detached(request: Request) -> bool:
+    return bool(request.payload.get("detached"))
+
+
+def _exit_code(failure: BaseException) -> int:
+    return failure.exit_code if isinstance(failure, KforecastError) else 1
 
 
 class _Client:
@@ -233,21 +294,16 @@ class _Client:
         return [line.decode(errors="replace").strip() for line in lines]
 
     def send(self, line: str) -> None:
-        try:
+        # Gone, or not reading: rows are the truth, and its next read finds the end of the connection.
+        with suppress(OSError):
             self.connection.send(line.replace("\n", " ").encode() + b"\n")
-        except OSError:
-            pass  # gone, or not reading: rows are the truth, and its next read finds the end of the connection
 
 
 def main(device: str) -> int:
     """Run a broker in this process."""
     try:
-        return Broker(device).serve()
-    except StoreError as error:
+        with scratch_folder():
+            return Broker(device).serve()
+    except KforecastError as error:
         print(f"broker: {error}", file=sys.stderr)  # noqa: T201  the broker's log file is its stderr
         return error.exit_code
-
-
-def log_path(device: str, store_path: Path) -> Path:
-    """Where the broker of this device and store writes what goes wrong."""
-    return socket_path(device, store_path).with_suffix(".log")

@@ -8,37 +8,20 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import ValidationError
 
 from ...store import kernels, profiles, requests, tasks
 from ...store.database import Store
 from ...store.errors import InputError, KforecastError, StoreError
-from ...store.models import Effort, Kernel, Request, Task
+from ...store.models import Kernel, Request, Task
 from ..devices.catalogue import open_lane
 from ..faults import Cancelled
 from ..lane import Lane
 from ..measuring import Job, measure
 from .lock import device_lock
+from .payload import MeasurePayload
 
 _PROGRESS_EVERY_S = 0.5
-
-
-class MeasurePayload(BaseModel):
-    """What a `measure` request carries: ids of rows that are in the store already.
-
-    call_deadline_s: seconds one call of the kernel may take; time_cap_s: seconds of sampling, None for the effort's own.
-    detached: goes on when the client that asked vanishes.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    kernel_id: str
-    baseline_id: str | None
-    baseline_because: str = ""
-    effort: Effort = "normal"
-    call_deadline_s: float = 10.0
-    time_cap_s: float | None = None
-    detached: bool = False
 
 
 @dataclass
@@ -60,9 +43,10 @@ class Service:
         self._told_at = 0.0
 
     def run(self, request: Request) -> None:
-        """Work off a claimed request: its row ends `completed` with a measurement, `failed` with an error, or `cancelled`.
+        """Work off a claimed request: its row ends `completed` with a measurement or `failed` with an error.
 
-        Only a failure of the store itself is raised: without it nothing can be answered.
+        Raises Cancelled where `cancelled()` turned true or the row is no longer this owner's: what becomes of it is the
+        caller's to say. Raises StoreError where the store itself fails: without it nothing can be answered.
         """
         try:
             measurement = measure(
@@ -74,8 +58,6 @@ class Service:
                 checked_before=self._checked,
             )
             requests.complete(self.store, request.id, self.owner, measurement)
-        except Cancelled:
-            requests.cancel(self.store, request.id)
         except StoreError:
             raise
         except KforecastError as error:
@@ -109,7 +91,8 @@ class Service:
         now = time.monotonic()
         if now - self._told_at > _PROGRESS_EVERY_S:  # rows are for other processes' eyes: twice a second is enough
             self._told_at = now
-            requests.set_progress(self.store, request.id, self.owner, text)
+            if not requests.set_progress(self.store, request.id, self.owner, text):
+                raise Cancelled
 
     def _job(self, request: Request) -> Job:
         try:
@@ -135,6 +118,7 @@ class Service:
             payload.effort,
             payload.call_deadline_s,
             payload.time_cap_s,
+            payload.profile,
             request_id=request.id,
         )
 
