@@ -6,24 +6,27 @@ import os
 import platform
 import shutil
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
 from .. import __version__
 from ..bench.devices.cpu import machine
+from ..bench.devices.cuda.device import device_facts
 from ..bench.languages.c import find_compiler
 from ..bench.languages.cuda.toolchain import find_toolchain
 from ..store.database import Store
 from ..store.errors import KforecastError
 from ..store.faults import StoreMissing
 from ..store.paths import store_path
+from ..store.profiles import Profile
 from . import probes
 from .config import load_config
+from .profile import profile_words, stored_profile
 
 State = Literal["ok", "note", "problem"]
-Group = Literal["software", "store", "compilers", "devices", "isolation", "machine"]
+Group = Literal["software", "store", "compilers", "devices", "device profile", "isolation", "machine"]
 
 WAL_RESET_BUG = ((3, 7, 0), (3, 51, 2))
 """First and last SQLite versions with the WAL-reset corruption; see sqlite.org/wal.html."""
@@ -50,6 +53,8 @@ class DoctorReport(BaseModel):
     checks: tuple[Check, ...]
     usable_devices: tuple[str, ...]
     gpus: tuple[dict[str, Any], ...]
+    profiles: tuple[Profile, ...] = ()
+    """The newest stored profile of each GPU that has one."""
 
     @property
     def ok(self) -> bool:
@@ -62,13 +67,16 @@ def doctor() -> DoctorReport:
     compilers = list(_compilers())
     compiles_cuda = any(check.name == "NVRTC" and check.state == "ok" for check in compilers)
     devices = list(_devices(gpus, compiles_cuda))
-    checks = [*_software(), *_store(), *compilers, *devices, *_isolation(), *_machine()]
+    stored = _stored_profiles(gpus)
+    fences = [*_isolation(), *_host_memory(gpus)]
+    checks = [*_software(), *_store(), *compilers, *devices, *_profiles(gpus, stored), *fences, *_machine()]
     usable = [check.name for check in devices if check.state == "ok"]
     return DoctorReport(
         version=__version__,
         checks=tuple(checks),
         usable_devices=tuple(usable),
         gpus=tuple(vars(gpu) for gpu in gpus),
+        profiles=tuple(stored.values()),
     )
 
 
@@ -143,6 +151,46 @@ def _devices(gpus: list[probes.Gpu], compiles_cuda: bool) -> Iterator[Check]:
         yield _check("devices", f"cuda:{gpu.index}", "ok" if compiles_cuda else "note", value, step)
     if not gpus:
         yield _check("devices", "GPU", "note", "none seen (nvidia-smi lists none); not needed for the cpu device")
+
+
+def _stored_profiles(gpus: list[probes.Gpu]) -> dict[int, Profile]:
+    """The newest profiles by GPU index; none where the store cannot be read, which is told elsewhere."""
+    if not gpus:
+        return {}
+    try:
+        with Store.open_readonly(store_path()) as store:
+            found = {gpu.index: stored_profile(gpu.uuid, store) for gpu in gpus}
+    except KforecastError:
+        return {}
+    return {index: profile for index, profile in found.items() if profile is not None}
+
+
+def _profiles(gpus: list[probes.Gpu], stored: Mapping[int, Profile]) -> Iterator[Check]:
+    for gpu in gpus:
+        name, profile = f"cuda:{gpu.index}", stored.get(gpu.index)
+        if profile is None:
+            step = "Measure it with `kforecast doctor --profile` (a few seconds): floors and forecasts follow from it."
+            yield _check("device profile", name, "note", "not measured yet", step)
+            continue
+        yield _check("device profile", name, "ok", f"measured {profile.created_at[:16].replace('T', ' ')} UTC")
+        for label, text in profile_words(profile.facts):
+            yield _check("device profile", f"  {label}", "ok", text)
+
+
+def _host_memory(gpus: list[probes.Gpu]) -> Iterator[Check]:
+    for gpu in gpus:
+        name = f"cuda:{gpu.index} memory"
+        try:
+            reads = device_facts(gpu.index).pageable_memory_access
+        except KforecastError as error:
+            yield _check("isolation", name, "note", f"unknown: {error.what}", error.next_step)
+            continue
+        if reads:
+            step = "A kernel can read the memory of the process that launches it; nothing secret is kept there."
+            yield _check("isolation", name, "note", "device code reads host memory (pageableMemoryAccess 1)", step)
+        else:
+            text = "device code cannot read host memory (pageableMemoryAccess 0)"
+            yield _check("isolation", name, "ok", text)
 
 
 def _isolation() -> Iterator[Check]:

@@ -115,7 +115,7 @@ def refusal(text: str) -> str:
 
 
 def words(launches: Sequence[Counters]) -> tuple[str, ...]:
-    """One sentence a kernel, the one that took longest first, at most three; with their shares where there are several."""
+    """One sentence a kernel, the one that took longest first, at most three; with shares where there are several."""
     by_kernel: dict[str, list[Counters]] = {}
     for launch in launches:
         by_kernel.setdefault(launch.kernel, []).append(launch)
