@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     metavar="SECONDS",
     help="Deadline of one call.",
 )
+@click.option("--profile", is_flag=True, help="Note what the GPU's counters say of the kernel (Nsight Compute).")
 @click.option("--no-broker", is_flag=True, help="Measure in this process instead of through the broker.")
 @json_option
 def measure_command(
@@ -44,6 +45,7 @@ def measure_command(
     device: str | None,
     effort: Any,
     timeout_s: float | None,
+    profile: bool,
     no_broker: bool,
     as_json: bool,
     **launch: Any,
@@ -69,6 +71,7 @@ def measure_command(
         "effort": effort or config.effort,
         **read_launch(launch),
         "timeout_s": timeout_s,
+        "profile": profile,
         "use_broker": not no_broker,
     }
     with Progress() as progress:
