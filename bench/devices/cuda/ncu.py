@@ -78,7 +78,10 @@ def parse(text: str) -> list[Counters]:
     start = text.find('"ID"')
     if start < 0:
         return []
-    names, units, *rows = [row for row in csv.reader(io.StringIO(text[start:])) if len(row) > 1] or [[], []]
+    lines = [row for row in csv.reader(io.StringIO(text[start:])) if len(row) > 1]
+    if len(lines) < 2:
+        return []
+    names, units, *rows = lines
     found = []
     for row in rows:
         values = dict(zip(names, row, strict=False))
