@@ -6,6 +6,7 @@ extern "C" __global__ void copy_many(unsigned char *const *to, const unsigned ch
     const unsigned char *in = from[blockIdx.y];
     unsigned long long size = bytes[blockIdx.y], step = (unsigned long long)gridDim.x * blockDim.x;
     unsigned long long first = blockIdx.x * (unsigned long long)blockDim.x + threadIdx.x;
+#pragma unroll 4
     for (unsigned long long i = first; i < size / 16; i += step) ((uint4 *)out)[i] = ((const uint4 *)in)[i];
     for (unsigned long long i = size / 16 * 16 + first; i < size; i += step) out[i] = in[i];
 }
@@ -30,6 +31,7 @@ extern "C" __global__ void differ_many(const unsigned char *const *a, const unsi
     unsigned long long size = bytes[blockIdx.y], step = (unsigned long long)gridDim.x * blockDim.x;
     unsigned long long first = blockIdx.x * (unsigned long long)blockDim.x + threadIdx.x;
     bool different = false;
+#pragma unroll 4
     for (unsigned long long i = first; i < size / 16; i += step) {
         uint4 v = ((const uint4 *)x)[i], w = ((const uint4 *)y)[i];
         different |= v.x != w.x || v.y != w.y || v.z != w.z || v.w != w.w;
