@@ -60,10 +60,12 @@ def test_no_kernel_is_no_counters(text: str) -> None:
 
 
 def test_why_nothing_was_counted() -> None:
-    denied = """==PROF== Connected to process 99 (/usr/bin/python3)
-==ERROR== ERR_NVGPUCTRPERM - The user does not have permission to access NVIDIA GPU Performance Counters on the target device 0.
-==PROF== Disconnected from process 99
-"""
+    denied = (
+        "==PROF== Connected to process 99 (/usr/bin/python3)\n"
+        "==ERROR== ERR_NVGPUCTRPERM - The user does not have permission to access NVIDIA GPU Performance Counters "
+        "on the target device 0.\n"
+        "==PROF== Disconnected from process 99\n"
+    )
     assert "ERR_NVGPUCTRPERM" in refusal(denied) and "administrators" in refusal(denied)
     assert refusal("==ERROR== Failed to find metric x\n==ERROR== later\n") == "Failed to find metric x"
     assert refusal("==WARNING== No kernels were profiled.\n") == "it counted no kernel"

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from importlib import resources
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from kforecast.bench.devices.cuda.profile import build_profile, noise_percent, rates_of
+from kforecast.bench.devices.cuda.profile import build_profile, measure_profile, noise_percent, quick_rates, rates_of
+from kforecast.bench.header.signature import signatures
 from kforecast.bench.tasks.builtin import builtin_task
 from kforecast.bench.tasks.floor import floor_us
 from kforecast.store.errors import DeviceError, InputError
@@ -68,3 +71,65 @@ def test_the_tensor_loops_keep_their_instructions_in_registers() -> None:
 def test_a_kernel_that_the_architecture_lacks_is_the_machinery_s_failure() -> None:
     with pytest.raises(DeviceError):
         build_profile("profile.cu", ("mma_bf16",), "sm_75")
+
+
+class PretendLauncher:
+    """Answers as the launcher does; every call takes 100 us."""
+
+    def __init__(self) -> None:
+        self.programs: list[dict[str, Any]] = []
+        self.loaded = 0
+
+    def ask(self, verb: str, **fields: Any) -> dict[str, Any]:
+        match verb:
+            case "load":
+                self.loaded += 1
+                return {"module": 0}
+            case "programs":
+                first = len(self.programs)
+                self.programs.extend(program["launches"][0] for program in fields["programs"])
+                return {"programs": list(range(first, len(self.programs)))}
+            case "time":
+                return {"times": [[100.0] for _ in fields["samples"]]}
+            case "empty":
+                return {"times": [[4.0 if fields["calls"] == 1 else 1.5] for _ in range(fields["count"])]}
+            case "unload":
+                self.loaded -= 1
+        return {}
+
+
+def pretend_lane(launcher: PretendLauncher) -> Any:
+    facts = SimpleNamespace(
+        name="NVIDIA H200", arch="sm_90", sm_count=132, boost_mhz=1980.0, memory_bytes=150 << 30, l2_bytes=60 << 20
+    )
+    monitor = SimpleNamespace(read=lambda: {"sm_mhz": 1980, "throttled": ["power cap"]}, describe=dict)
+    return SimpleNamespace(
+        facts=facts, monitor=monitor, slab_limit=32 << 30, reserve=lambda size: None, launcher=lambda: launcher
+    )
+
+
+def test_every_program_passes_the_arguments_that_its_kernel_takes() -> None:
+    launcher = PretendLauncher()
+    found = measure_profile(pretend_lane(launcher))
+    folder = resources.files("kforecast.bench.devices.cuda")
+    text = folder.joinpath("bandwidth.cu").read_text() + folder.joinpath("profile.cu").read_text()
+    taken = {
+        parsed.name: len(parsed.parameters)
+        for parsed in signatures(text.replace('#include "bandwidth.cu"', ""), "cuda", {})
+    }
+    plain = [launch for launch in launcher.programs if not launch["symbol"].startswith("mma_")]
+    assert {launch["symbol"] for launch in plain} >= {"fill", "read", "copy", "chain", "chase", "fma_f32", "global_add"}
+    for launch in plain:
+        assert len(launch["args"]) == taken[launch["symbol"]], launch["symbol"]
+    assert launcher.loaded == 0
+    assert found["copy_bandwidth_gbs"] == pytest.approx((2 << 30) / 100e-6 / 1e9)
+    assert (found["launch_us"], found["launch_gap_us"], found["throttled"]) == (4.0, 1.5, ["power cap"])
+    assert found["l2_latency_ns"] == pytest.approx(100e3 / 32768)
+
+
+def test_quick_rates_need_three_kernels_only() -> None:
+    launcher = PretendLauncher()
+    rates = quick_rates(pretend_lane(launcher))
+    assert {launch["symbol"] for launch in launcher.programs} == {"fill", "read", "copy"}
+    assert rates.bandwidth == pytest.approx((2 << 30) / 100e-6)
+    assert rates.operations["bf16"] > 1e15
