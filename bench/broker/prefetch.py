@@ -1,0 +1,77 @@
+"""Compiling ahead: kernels that wait for the device go into the compile cache while another is measured."""
+
+from __future__ import annotations
+
+import os
+import threading
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+
+from ...store.models import Kernel
+from ..header.signature import signatures
+from ..lane import Lane
+from ..languages.build import Build
+
+CORES_LEFT_FREE = 2
+"""For the process that measures and the one that launches: what they wait for is time on the device."""
+MOST_ASKED = 128
+
+
+class Prefetch:
+    """Compiles kernels into the lane's cache ahead of their measurement. Threads may share it.
+
+    Only where compiling leaves the times alone, in a device-only lane: elsewhere `ask` does nothing. At most `most`
+    kernels wait or compile at once. threads: None is all cores but two.
+    """
+
+    def __init__(self, lane: Lane, *, threads: int | None = None, most: int = MOST_ASKED) -> None:
+        self._lane = lane
+        self._most = most
+        self._mutex = threading.Lock()
+        self._asked: dict[str, Future[Build]] = {}
+        self._threads: ThreadPoolExecutor | None = None
+        if lane.lane == "device-only":
+            count = threads or max(1, len(os.sched_getaffinity(0)) - CORES_LEFT_FREE)
+            self._threads = ThreadPoolExecutor(count, thread_name_prefix="kforecast-prefetch")
+
+    def ask(self, kernel: Kernel) -> bool:
+        """Compile this kernel when a thread is free; whether it will be: False where that is of no use, or too many
+        wait.
+        """
+        with self._mutex:
+            if self._threads is None or kernel.id in self._asked or len(self._asked) >= self._most:
+                return False
+            self._asked[kernel.id] = self._threads.submit(self._compile, kernel)
+        return True
+
+    def settle(self, kernel_id: str) -> None:
+        """To be called before compiling a kernel oneself: waits where its compilation runs, drops it where it only
+        waits.
+
+        Raises nothing: what went wrong there goes wrong again with the caller, who can say so.
+        """
+        with self._mutex:
+            future = self._asked.get(kernel_id)
+        if future is None:
+            return
+        if future.cancel():
+            self._forget(kernel_id)
+        else:
+            wait([future])
+
+    def close(self) -> None:
+        """Drop what waits and wait for what runs. Idempotent; `ask` does nothing afterwards."""
+        with self._mutex:
+            threads, self._threads = self._threads, None
+            self._asked.clear()
+        if threads is not None:
+            threads.shutdown(wait=True, cancel_futures=True)
+
+    def _compile(self, kernel: Kernel) -> Build:
+        try:
+            return self._lane.compile(kernel, signatures(kernel.source, kernel.language, kernel.includes))
+        finally:
+            self._forget(kernel.id)
+
+    def _forget(self, kernel_id: str) -> None:
+        with self._mutex:
+            self._asked.pop(kernel_id, None)

@@ -1,0 +1,127 @@
+"""Compiling ahead: into the cache, bounded, never in the way of who compiles for himself."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from typing import cast
+
+import pytest
+
+from kforecast.bench.broker.prefetch import Prefetch
+from kforecast.bench.header.signature import Signature
+from kforecast.bench.lane import Lane
+from kforecast.bench.languages.build import Build
+from kforecast.store.errors import DeviceError
+from kforecast.store.models import Facts, Kernel, Launch
+
+
+class _Lane:
+    """Compiles when the gate opens, and remembers what it was asked for."""
+
+    def __init__(self, lane: str = "device-only") -> None:
+        self.lane = lane
+        self.gate = threading.Event()
+        self.begun = threading.Semaphore(0)
+        self.compiled: list[str] = []
+        self.fails = False
+
+    def compile(self, kernel: Kernel, signatures: Sequence[Signature]) -> Build:
+        self.begun.release()
+        assert self.gate.wait(30)
+        if self.fails:
+            raise DeviceError("no compiler")
+        assert [found.name for found in signatures] == ["k"]
+        self.compiled.append(kernel.id)
+        return Build(None, Facts(ok=True))
+
+
+def kernel(number: int) -> Kernel:
+    source = f'extern "C" __global__ void k(float* y) {{ y[0] = {number}; }}'
+    launch = Launch(entry="k", args=("y",))
+    return Kernel.make(language="cuda", name="k", source=source, launches=(launch,), task_id="t_1")
+
+
+@pytest.fixture
+def lane() -> _Lane:
+    return _Lane()
+
+
+@pytest.fixture
+def ahead(lane: _Lane) -> Iterator[Prefetch]:
+    made = Prefetch(cast(Lane, lane), threads=1, most=2)
+    yield made
+    lane.gate.set()
+    made.close()
+
+
+def test_what_was_asked_for_is_compiled_in_order(lane: _Lane, ahead: Prefetch) -> None:
+    assert ahead.ask(kernel(1))
+    assert ahead.ask(kernel(2))
+    lane.gate.set()
+    assert lane.begun.acquire(timeout=30)
+    ahead.settle(kernel(1).id)
+    assert lane.begun.acquire(timeout=30)
+    ahead.settle(kernel(2).id)
+    assert lane.compiled == [kernel(1).id, kernel(2).id]
+
+
+def test_a_kernel_is_asked_for_once_and_no_more_than_the_limit_wait(lane: _Lane, ahead: Prefetch) -> None:
+    assert ahead.ask(kernel(1))
+    assert not ahead.ask(kernel(1))
+    assert ahead.ask(kernel(2))
+    assert not ahead.ask(kernel(3))
+    lane.gate.set()
+    ahead.settle(kernel(1).id)
+    ahead.settle(kernel(2).id)
+    assert ahead.ask(kernel(3))
+
+
+def test_settling_waits_for_what_runs_and_drops_what_only_waits(lane: _Lane, ahead: Prefetch) -> None:
+    ahead.ask(kernel(1))
+    assert lane.begun.acquire(timeout=30)  # the one thread is busy with the first
+    ahead.ask(kernel(2))
+    ahead.settle(kernel(2).id)  # returns although the gate is shut
+    settled = threading.Event()
+
+    def settle() -> None:
+        ahead.settle(kernel(1).id)
+        settled.set()
+
+    waiting = threading.Thread(target=settle)
+    waiting.start()
+    assert not settled.wait(0.05)
+    lane.gate.set()
+    waiting.join(30)
+    ahead.close()
+    assert settled.is_set()
+    assert lane.compiled == [kernel(1).id]
+
+
+def test_a_failure_is_left_to_who_compiles_next(lane: _Lane, ahead: Prefetch) -> None:
+    lane.fails = True
+    assert ahead.ask(kernel(1))
+    assert lane.begun.acquire(timeout=30)
+    lane.gate.set()
+    ahead.settle(kernel(1).id)
+    lane.fails = False
+    assert ahead.ask(kernel(1)), "the failed attempt is forgotten"
+    assert lane.begun.acquire(timeout=30)
+    ahead.settle(kernel(1).id)
+    assert lane.compiled == [kernel(1).id]
+
+
+def test_nothing_is_compiled_where_that_would_disturb_the_times() -> None:
+    lane = _Lane("host-code")
+    ahead = Prefetch(cast(Lane, lane))
+    assert not ahead.ask(kernel(1))
+    ahead.settle(kernel(1).id)
+    ahead.close()
+    assert lane.compiled == []
+
+
+def test_after_closing_nothing_is_taken(lane: _Lane, ahead: Prefetch) -> None:
+    lane.gate.set()
+    ahead.close()
+    ahead.close()
+    assert not ahead.ask(kernel(1))
