@@ -8,7 +8,8 @@ from ..store.models import Mismatch, Verdict
 class KernelFault(Exception):
     """The kernel earned a verdict other than `ok` by what it did: crashed, hung, wrote where it must not.
 
-    Never leaves the bench room: `bench.measuring` turns it into a Measurement. A failure of the machinery is a DeviceError.
+    Never leaves the bench room: `bench.measuring` turns it into a Measurement. A failure of the machinery is a
+    DeviceError.
     """
 
     def __init__(

@@ -31,7 +31,9 @@ Tool = Literal["profile", "sanitize"]
 
 @dataclass(frozen=True)
 class Inspection:
-    """What a look inside the candidate says: notes for readers, labels, and why its measurement is to be quarantined."""
+    """What a look inside the candidate says: notes for readers, labels, and why its measurement is to be
+    quarantined.
+    """
 
     notes: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
@@ -41,8 +43,8 @@ class Inspection:
 class Session(Protocol):
     """One measurement on one device, which it holds until it is closed.
 
-    `check` and `block` raise KernelFault when the kernel crashes, hangs or writes where it must not, and DeviceError when
-    the machinery fails.
+    `check` and `block` raise KernelFault when the kernel crashes, hangs or writes where it must not, and DeviceError
+    when the machinery fails.
     """
 
     isolation: str
@@ -62,7 +64,9 @@ class Session(Protocol):
         ...
 
     def sample_seconds(self) -> float:
-        """Estimated whole cost of one sample (set-up, flush, calls, check), the mean over the prepared sides and cases."""
+        """Estimated whole cost of one sample (set-up, flush, calls, check), the mean over the prepared sides and
+        cases.
+        """
         ...
 
     def blocks(self, orders: Sequence[BlockOrder], run: int, group: int, repetitions: int) -> tuple[Block, ...]:

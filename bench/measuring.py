@@ -1,4 +1,6 @@
-"""One measurement from two kernels to a verdict, the same for every device: compile, check, time in blocks, conclude."""
+"""One measurement from two kernels to a verdict, the same for every device: compile, check, time in blocks,
+conclude.
+"""
 
 from __future__ import annotations
 
@@ -77,9 +79,9 @@ def measure(
     """Measure `job.candidate` on `lane`; the result is not stored yet.
 
     device_lock: held from the first run on the device to the last; its time is the measurement's device seconds.
-    checked_before: ids of baselines already found right on this device; grown here, so that a batch checks a baseline once.
-    Raises Cancelled when `cancelled()` turns true, InputError where the baseline itself is no good, DeviceError where the
-    machinery fails. What the candidate does wrong is a verdict, never an exception.
+    checked_before: ids of baselines already found right on this device; grown here, so that a batch checks a
+    baseline once. Raises Cancelled when `cancelled()` turns true, InputError where the baseline itself is no good,
+    DeviceError where the machinery fails. What the candidate does wrong is a verdict, never an exception.
     """
     found = _Found(labels=labels(job.candidate.options, job.candidate.language))
     checked_before = set() if checked_before is None else checked_before
@@ -88,7 +90,9 @@ def measure(
         candidate = _compile(job.candidate, lane)
         found.facts = candidate.build.facts
         if not candidate.build.ok:
-            raise KernelFault("compile_error", candidate.build.facts.error or "it does not compile", candidate.build.log)
+            raise KernelFault(
+                "compile_error", candidate.build.facts.error or "it does not compile", candidate.build.log
+            )
         baseline = None if job.baseline is None else _baseline(job.baseline, lane)
         if cancelled():
             raise Cancelled
@@ -138,12 +142,18 @@ def _on_device(
             session.add("candidate", candidate)
             if baseline is not None:
                 _with_baseline(job, session, baseline, checked_before, lambda: session.add("baseline", baseline))
-            found.mismatch = session.check("candidate", job.task.checked, progress) or session.prepare("candidate", progress)
+            found.mismatch = session.check("candidate", job.task.checked, progress) or session.prepare(
+                "candidate", progress
+            )
             if found.mismatch is not None:
                 raise KernelFault("incorrect", found.mismatch.explanation)
             if baseline is not None:
                 _with_baseline(
-                    job, session, baseline, checked_before, lambda: _check_baseline(job, session, checked_before, progress)
+                    job,
+                    session,
+                    baseline,
+                    checked_before,
+                    lambda: _check_baseline(job, session, checked_before, progress),
                 )
             _time(job, session, lane, found, progress, cancelled, baseline is not None)
             _inspect(job, session, found, progress)

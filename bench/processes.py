@@ -1,7 +1,10 @@
-"""Running a program that may misbehave: limits, an output cap, a deadline that kills the whole group and waits for the reap."""
+"""Running a program that may misbehave: limits, an output cap, a deadline that kills the whole group and waits for
+the reap.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import signal
@@ -61,10 +64,8 @@ def die_with_parent() -> None:
 
 def kill_group(process: subprocess.Popen[bytes]) -> None:
     """SIGKILL the process group that `process` leads, then wait until the leader is reaped."""
-    try:
+    with contextlib.suppress(ProcessLookupError):  # gone already: what was wanted
         os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass  # the group is gone already: what was wanted
     process.wait()
 
 

@@ -42,13 +42,13 @@ def measure(
 ) -> MeasureResult:
     """Measure one kernel against its baseline and answer with a verdict, a comparison, times and the ratio S.
 
-    kernel, baseline: a path, an id `k_…`, or source text (it holds a newline); the baseline also `seed`, `tuned`, `library` or
-    `none`; None is the task's seed kernel where it has one. device: None lets the language decide. geometry, settings,
-    options, override: what the command line adds to the kernel header. wait_s: how long to wait for the answer; a
-    measurement that outlives it goes on and answers `working`; None waits to the end. timeout_s: deadline of one call of
-    the kernel (10 s). profile: note what the hardware's counters say of the kernel. request_key: asking again with the
-    same key is the same request. use_broker: False does the work in this process. client: who asks, for the fair queue.
-    store: None opens the user's own.
+    kernel, baseline: a path, an id `k_…`, or source text (it holds a newline); the baseline also `seed`, `tuned`,
+    `library` or `none`; None is the task's seed kernel where it has one. device: None lets the language decide.
+    geometry, settings, options, override: what the command line adds to the kernel header. wait_s: how long to wait
+    for the answer; a measurement that outlives it goes on and answers `working`; None waits to the end. timeout_s:
+    deadline of one call of the kernel (10 s). profile: note what the hardware's counters say of the kernel.
+    request_key: asking again with the same key is the same request. use_broker: False does the work in this process.
+    client: who asks, for the fair queue. store: None opens the user's own.
 
     Raises InputError, UnsupportedError, StoreError or DeviceError; a kernel that is wrong is an answer, not an error.
     """

@@ -77,7 +77,8 @@ def _processor() -> str:
 def _trampolines(kernel: Kernel, signatures: dict[str, Signature]) -> str:
     """C text that gives every launch the signature `void kforecast_launch_<i>(void **)`.
 
-    Argument i points at the storage of parameter i: a pointer for tensors, a value of the parameter's C type for scalars.
+    Argument i points at the storage of parameter i: a pointer for tensors, a value of the parameter's C type for
+    scalars.
     """
     lines = ["#include <stddef.h>", "#include <stdint.h>", "#include <stdbool.h>"]
     declared = set()
@@ -102,13 +103,16 @@ def compile_c(
 ) -> Build:
     """Compile a C or C++ kernel to a shared object under `cache`; compile errors are a Build that is not ok.
 
-    `defines` are extra `-D` texts (the library baseline's OpenBLAS path). Raises DeviceError where no compiler is found.
+    `defines` are extra `-D` texts (the library baseline's OpenBLAS path). Raises DeviceError where no compiler is
+    found.
     """
     compiler = find_compiler(is_cpp(kernel.options))
     linker = find_compiler()
     trampolines = _trampolines(kernel, {signature.name: signature for signature in signatures})
     options = [*DEFAULT_OPTIONS, *kernel.options]
-    macros = [f"-D{name}={value}" for name, value in sorted(kernel.tunables.items())] + [f"-D{text}" for text in defines]
+    macros = [f"-D{name}={value}" for name, value in sorted(kernel.tunables.items())] + [
+        f"-D{text}" for text in defines
+    ]
     key = hashlib.sha256(
         "\0".join([kernel.id, kernel.source, compiler.version, _processor(), trampolines, *options, *macros]).encode()
     ).hexdigest()[:32]
@@ -135,8 +139,11 @@ def compile_c(
         steps = [
             [compiler.path, "-c", "-fPIC", *options, *macros, "-I.", source.name, "-o", "kernel.o"],
             [linker.path, "-c", "-fPIC", "-O2", "-w", "kforecast_trampolines.c", "-o", "trampolines.o"],
-            [compiler.path, "-shared", *[o for o in options if o != "-ffast-math"], "kernel.o", "trampolines.o"]
-            + ["-o", "kernel.so", "-Wl,-z,defs", "-Wl,-z,now", "-lm", "-ldl", "-lpthread"],
+            [
+                *(compiler.path, "-shared", *[option for option in options if option != "-ffast-math"]),
+                *("kernel.o", "trampolines.o", "-o", "kernel.so", "-Wl,-z,defs", "-Wl,-z,now"),
+                *("-lm", "-ldl", "-lpthread"),
+            ],
         ]
         log = ""
         for step in steps:

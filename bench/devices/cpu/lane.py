@@ -15,6 +15,7 @@ import numpy as np
 
 from ....store.errors import InputError, UnsupportedError
 from ....store.models import Case, Kernel, Mismatch, Task
+from ....store.models import Lane as LaneName
 from ...correctness.gate import Expectation, expect
 from ...faults import KernelFault
 from ...header.expression import evaluate
@@ -32,7 +33,9 @@ from .process import CandidateProcess
 from .process import Program as CandidateProgram
 
 INPUT_SETS = 3
-"""Distinct contents that the timed calls draw from at random, all at the same addresses: a cached answer is a wrong one."""
+"""Distinct contents that the timed calls draw from at random, all at the same addresses: a cached answer is a wrong
+one.
+"""
 
 CONSTANTS = {"WARP": 1, "SM_COUNT": os.cpu_count() or 1, "SMEM_MAX": 0}
 _NULL_CALLS = 15
@@ -40,7 +43,9 @@ _NULL_CALLS = 15
 
 @dataclass
 class _InputSet:
-    """One content of a timed case and what each side made of it, once checked: later outputs compare bit by bit first."""
+    """One content of a timed case and what each side made of it, once checked: later outputs compare bit by bit
+    first.
+    """
 
     inputs: dict[str, Array]
     expectation: Expectation | None = None
@@ -59,7 +64,7 @@ class CpuLane:
     """C and C++ kernels on the machine's processors. `cache` holds compiled kernels."""
 
     kind = "cpu"
-    lane = "host-code"
+    lane: LaneName = "host-code"
     launch_mode = "process"
 
     def __init__(self, cache: Path, *, namespaces: bool = True) -> None:
@@ -105,6 +110,7 @@ class CpuSession:
         self._timed: list[_TimedCase] = []
         self._random = np.random.default_rng(secrets.randbits(128))
         self._sweep = machine.cache_sweep()
+        self._last: dict[str, Array] = {}
         self._null_ns = 0.0
         self.clock_spread_ns = 0.0
         self._cost_s: list[float] = []
@@ -140,7 +146,7 @@ class CpuSession:
         for number, timed in enumerate(self._timed, 1):
             progress(f"checking timed case {number} of {len(self._timed)}")
             with self._start(side, timed.case, timed.arena) as process:
-                elapsed = []
+                elapsed: list[int] = []
                 for content in timed.sets:
                     outputs = self._run(side, process, timed.arena, content.inputs, self._deadline_s, elapsed)
                     mismatch = self._verify(side, timed, content, outputs)
@@ -167,8 +173,8 @@ class CpuSession:
     def _calibrate(self, side: Side) -> None:
         """The null round trip, after the same sweep as a real call: its least, and its spread.
 
-        The least is what every call certainly pays; a median would take away more than some call paid on a busy machine,
-        and leave times that are too short.
+        The least is what every call certainly pays; a median would take away more than some call paid on a busy
+        machine, and leave times that are too short.
         """
         timed = self._timed[0]
         with self._start(side, timed.case, timed.arena) as process:

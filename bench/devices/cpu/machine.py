@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import glob
 import hashlib
 import os
 import platform
@@ -44,8 +43,8 @@ def device_id() -> str:
 def cache_bytes() -> int:
     """Size of the largest cache in bytes, as the kernel reports it; 32 MiB where it does not."""
     sizes = []
-    for path in glob.glob("/sys/devices/system/cpu/cpu0/cache/index*/size"):
-        text = Path(path).read_text().strip()
+    for path in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size"):
+        text = path.read_text().strip()
         unit = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}.get(text[-1], 1)
         sizes.append(int(text.rstrip("KMG")) * unit)
     return max(sizes, default=_DEFAULT_CACHE_BYTES)

@@ -1,8 +1,9 @@
-"""The memory that a candidate process shares with its parent: two sealed memory files, tensors flush against guard pages.
+"""The memory that a candidate process shares with its parent: two sealed memory files, tensors flush against guard
+pages.
 
-Inputs live in a file that is sealed against new writable mappings: the candidate can map it for reading only. Every tensor
-ends (up to its 256-byte alignment) at the end of its pages, so that a write past it faults at once; the few bytes of
-slack before and behind it are a red zone that the parent compares after every call.
+Inputs live in a file that is sealed against new writable mappings: the candidate can map it for reading only. Every
+tensor ends (up to its 256-byte alignment) at the end of its pages, so that a write past it faults at once; the few
+bytes of slack before and behind it are a red zone that the parent compares after every call.
 """
 
 from __future__ import annotations

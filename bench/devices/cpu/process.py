@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import os
@@ -36,6 +37,7 @@ _HEAD, _REGION, _LAUNCH, _ARGUMENT = (struct.Struct(text) for text in ("=II4096s
 _COMMAND, _REPLY = struct.Struct("=II"), struct.Struct("=IIqQ256s")
 _CALL, _NOTHING, _END = 1, 2, 3
 _READY, _DONE, _FAULT, _LOAD_FAILED = 1, 2, 3, 4
+
 
 @functools.cache
 def runner(cache: Path) -> Path:
@@ -92,7 +94,7 @@ class CandidateProcess:
         self._cancelled = cancelled
         self._names = list(arena.regions)
         self._home = tempfile.TemporaryDirectory(prefix="kforecast-run-")
-        self._stdout = tempfile.TemporaryFile(dir=self._home.name)
+        self._stdout = tempfile.TemporaryFile(dir=self._home.name)  # noqa: SIM115  closed in close()
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._socket = ours
         self._poll = select.poll()
@@ -265,10 +267,8 @@ class CandidateProcess:
         if self._socket.fileno() >= 0:
             self._socket.close()
         if self._process.returncode is None:
-            try:
+            with contextlib.suppress(ProcessLookupError):  # it may end by itself between the check and the kill
                 os.killpg(self._process.pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass  # ended by itself between the check and the kill
             self._process.wait()
         self._stdout.close()
         self._home.cleanup()

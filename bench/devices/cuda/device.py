@@ -39,7 +39,7 @@ def device_facts(ordinal: int) -> DeviceFacts:
         raise DeviceError(
             "there is no CUDA driver here",
             value=f"cuda:{ordinal}",
-            next_step="Measure on `--device cpu`, or run on a machine with an NVIDIA GPU; `kforecast facts` needs none.",
+            next_step="Measure on `--device cpu`, or on a machine with an NVIDIA GPU; `kforecast facts` needs none.",
         ) from error
 
     def check(code: int, call: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 _FAULTS = {
     "CUDA_ERROR_ILLEGAL_ADDRESS": "illegal memory access: it read or wrote outside its tensors",
-    "CUDA_ERROR_MISALIGNED_ADDRESS": "misaligned memory access: a wide load or store at an address that its size does not divide",
+    "CUDA_ERROR_MISALIGNED_ADDRESS": "misaligned memory access: a wide load or store at an odd address",
     "CUDA_ERROR_ASSERT": "a device-side assert failed",
     "CUDA_ERROR_ILLEGAL_INSTRUCTION": "illegal instruction",
     "CUDA_ERROR_LAUNCH_FAILED": "the launch failed on the device (a trap, a stack overflow or an invalid access)",
@@ -15,7 +15,7 @@ _FAULTS = {
     "CUDA_ERROR_TENSOR_MEMORY_LEAK": "tensor memory was not freed",
 }
 _REFUSALS = {
-    "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES": "the launch needs more registers or shared memory than a block can have: use a "
+    "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES": "a block needs more registers or shared memory than there are: use a "
     "smaller block, or __launch_bounds__",
     "CUDA_ERROR_INVALID_VALUE": "the device refuses the launch: grid, block or shared memory is out of range",
     "CUDA_ERROR_OUT_OF_MEMORY": "the device has not enough memory to load or launch it",

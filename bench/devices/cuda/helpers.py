@@ -1,7 +1,10 @@
-"""The session's view of its helper processes: start, ask with a deadline, kill and reap, and a spare launcher kept warm."""
+"""The session's view of its helper processes: start, ask with a deadline, kill and reap, and a spare launcher kept
+warm.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import socket
@@ -35,7 +38,7 @@ class Helper:
     def __init__(self, role: str, ordinal: int) -> None:
         self.role = role
         self._home = tempfile.TemporaryDirectory(prefix=f"kforecast-{role}-")
-        self._log = tempfile.TemporaryFile(dir=self._home.name)
+        self._log = tempfile.TemporaryFile(dir=self._home.name)  # noqa: SIM115  closed in close()
         ours, theirs = socket.socketpair()
         self._channel = Channel(ours)
         self._ready = False
@@ -58,7 +61,9 @@ class Helper:
     def ask(
         self, verb: str, *, deadline_s: float = ANSWER_S, cancelled: Callable[[], bool] = lambda: False, **fields: Any
     ) -> dict[str, Any]:
-        """The answer to one message. Raises HelperDied, after killing and reaping, DeviceError, InputError, Cancelled."""
+        """The answer to one message. Raises HelperDied, after killing and reaping, DeviceError, InputError,
+        Cancelled.
+        """
         try:
             if not self._ready:
                 self._expect_ready()
@@ -96,10 +101,8 @@ class Helper:
         """Kill the process and wait for the reap: only then is its device memory free. Idempotent."""
         self._channel.close()
         if self._process.returncode is None:
-            try:
+            with contextlib.suppress(ProcessLookupError):  # it may end by itself between the check and the kill
                 os.killpg(self._process.pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass  # ended between the check and the kill
             self._process.wait()
         self._log.close()
         self._home.cleanup()
@@ -116,7 +119,9 @@ class Launchers:
         self.facts: dict[str, Any] = {}
 
     def current(self, handle: str) -> Helper:
-        """A launcher that maps the slab of this handle, its canary passed. Raises DeviceError for a device that is wedged."""
+        """A launcher that maps the slab of this handle, its canary passed. Raises DeviceError for a device that is
+        wedged.
+        """
         if self._current is None or not self._current.alive:
             self._replace(handle)
         assert self._current is not None

@@ -11,6 +11,7 @@ from typing import Any
 
 from ....store.errors import DeviceError, InputError
 from ....store.models import Case, Kernel, Launch, Task
+from ....store.models import Lane as LaneName
 from ...header.entry import instantiate
 from ...header.signature import Signature
 from ...languages.build import Build
@@ -23,8 +24,8 @@ from .profile import quick_rates
 from .session import MOST_BATCHED, CudaSession
 
 SLAB_SHARE = 0.35
-"""Share of the device's memory that inputs and outputs of one hand-over may take; pristine copies and golden values need
-the same again, and the kernels' own contexts the rest."""
+"""Share of the device's memory that inputs and outputs of one hand-over may take; pristine copies and golden values
+need the same again, and the kernels' own contexts the rest."""
 SLAB_MOST = 32 << 30
 _SLAB_STEP = 256 << 20
 
@@ -36,7 +37,7 @@ class CudaLane:
     """
 
     kind = "cuda"
-    lane = "device-only"
+    lane: LaneName = "device-only"
     launch_mode = "stream"
 
     def __init__(self, ordinal: int, rates: DeviceRates | None = None) -> None:

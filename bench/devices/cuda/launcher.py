@@ -1,12 +1,14 @@
-"""The launcher process: holds a context, loads cubins, launches and times them. It knows no seed, no reference, no verdict.
+"""The launcher process: holds a context, loads cubins, launches and times them. It knows no seed, no reference, no
+verdict.
 
-Started as `python -m kforecast.bench.devices.cuda.launcher FD ORDINAL`; imports the driver bindings alone, so that it is ready in a
-fraction of a second. One message in, one message out:
+Started as `python -m kforecast.bench.devices.cuda.launcher FD ORDINAL`; imports the driver bindings alone, so that
+it is ready in a fraction of a second. One message in, one message out:
 
     open {handle}                      map the oracle's memory
     trust {cubin}                      load the launcher's own kernels, allocate the flush buffer
     load {cubin}                       load the candidate's or baseline's module -> {module, attributes}
-    programs {programs}                -> {programs}: numbers of {module, launches, zero}; pointers are offsets from a slot's
+    programs {programs}                -> {programs}: numbers of {module, launches, zero}; pointers are offsets from
+    a slot's
                                        inputs or outputs
     run {calls}                        launch each [program, inputs, outputs], offsets in the memory, and wait for it
     time {samples}                     -> {times}: per sample microseconds cold and warm
@@ -177,7 +179,9 @@ class Launcher:
         numbers = []
         for program in message["programs"]:
             module = self.modules[program["module"]]
-            launches = [PlacedLaunch(self._prepared(program["module"], module, data), data) for data in program["launches"]]
+            launches = [
+                PlacedLaunch(self._prepared(program["module"], module, data), data) for data in program["launches"]
+            ]
             numbers.append(len(self.known))
             self.known.append(_Program(launches, [tuple(pair) for pair in program["zero"]]))
         return {"programs": numbers}
@@ -200,7 +204,8 @@ class Launcher:
         return {}
 
     def time(self, message: dict[str, Any]) -> dict[str, Any]:
-        """Each sample {program, cold: [slots], warm: [slots]}: the calls of one list run back to back and share the time.
+        """Each sample {program, cold: [slots], warm: [slots]}: the calls of one list run back to back and share the
+        time.
 
         Everything is queued before the device needs it: the flush keeps it busy while the host queues the calls.
         """

@@ -1,4 +1,6 @@
-"""Where a case's tensors lie in the slab: an input area and an output area, each tensor 256-byte aligned, red zones between."""
+"""Where a case's tensors lie in the slab: an input area and an output area, each tensor 256-byte aligned, red zones
+between.
+"""
 
 from __future__ import annotations
 
@@ -84,5 +86,3 @@ class Slab:
         offset = self.end
         self.end += _up(max(size, 1))
         return offset
-
-

@@ -44,7 +44,9 @@ class Monitor:
         }
 
     def read(self) -> dict[str, Any]:
-        """What changes: SM and memory clock in MHz, temperature in Celsius, power in watts, throttle reasons in words."""
+        """What changes: SM and memory clock in MHz, temperature in Celsius, power in watts, throttle reasons in
+        words.
+        """
         if self._nvml is None:
             return {"nvml": "not available"}
         n, handle = self._nvml, self._handle

@@ -1,7 +1,8 @@
 """The oracle process: makes inputs, poisons outputs, knows the answers, judges. Trusted; idle while anything is timed.
 
-Started as `python -m kforecast.bench.devices.cuda.oracle FD ORDINAL`. It owns the memory that the launcher maps (the *slab*); pristine
-inputs, golden values and everything else stay in memory of its own, which the launcher's context cannot address.
+Started as `python -m kforecast.bench.devices.cuda.oracle FD ORDINAL`. It owns the memory that the launcher maps (the
+*slab*); pristine inputs, golden values and everything else stay in memory of its own, which the launcher's context
+cannot address.
 
     reserve {bytes}          (re)allocate the slab -> {handle}
     begin {task_id, task}    a new measurement: forget what its sides computed before
@@ -9,8 +10,9 @@ inputs, golden values and everything else stay in memory of its own, which the l
     check {layouts, side, jobs, inputs}  -> {answers}: per job null, or what is wrong; `inputs`: look at them too
     memory {}                -> {free, total} bytes of the device
 
-A job is {kind, case, set, layout, in, out}: contents number `set` of checked or timed case number `case`, its inputs at offset
-`in` of the slab (null: they are there already), what the kernel writes at `out`, arranged as `layouts[layout]` says.
+A job is {kind, case, set, layout, in, out}: contents number `set` of checked or timed case number `case`, its inputs
+at offset `in` of the slab (null: they are there already), what the kernel writes at `out`, arranged as
+`layouts[layout]` says.
 """
 
 from __future__ import annotations
@@ -36,8 +38,8 @@ from ...tasks.shapes import output_tensors, shape_of
 from .channel import Channel, ChannelClosed
 
 RENEW_AFTER = 64
-"""Measurements that may draw on the same secret contents before fresh ones are made. A kernel cannot carry what it saw from
-one measurement to the next: its module is gone and its memory is overwritten."""
+"""Measurements that may draw on the same secret contents before fresh ones are made. A kernel cannot carry what it
+saw from one measurement to the next: its module is gone and its memory is overwritten."""
 RED_WORD = 0xA5A5A5A5A5A5A5A5
 _KEEP_SHARE = 0.3
 _KINDS = {"f64": 0, "f32": 1, "f16": 2, "bf16": 3}
@@ -58,7 +60,7 @@ class _Contents:
     def bytes(self) -> int:
         held = list(self.inputs.values()) + [a for side in self.verified.values() for a in side.values()]
         golden = self.expectation.tensors if self.expectation is not None else ()
-        return sum(array.nbytes for array in held) + sum(2 * e.golden.nbytes for e in golden)
+        return int(sum(array.nbytes for array in held) + sum(2 * e.golden.nbytes for e in golden))
 
 
 class Oracle:
@@ -170,7 +172,8 @@ class Oracle:
         held = {key: contents.bytes() for key, contents in self._contents.items()}
         excess = sum(held.values()) - int(_KEEP_SHARE * total)
         if excess <= 0:
-            return  # blocks stay in the pool: giving gigabytes back and asking again costs more than a measurement's judging
+            # Blocks stay in the pool: giving gigabytes back and asking again costs more than all of the judging.
+            return
         for key, size in held.items():
             if excess > 0 and key[0] != self._task_id:
                 del self._contents[key]
@@ -221,12 +224,16 @@ class Oracle:
                 owners.append((index, name))
         for (index, name), hit in zip(owners, self._flags("differ_many", rows), strict=True):
             if hit and answers[index] is None:
-                answers[index] = {"overrun": f"wrote to {name}, which is an input (case {self._case(jobs[index]).name})"}
+                answers[index] = {
+                    "overrun": f"wrote to {name}, which is an input (case {self._case(jobs[index]).name})"
+                }
 
     def _judge(self, layouts: list[Any], side: str, jobs: list[dict[str, Any]]) -> list[dict[str, Any] | None]:
         """The gate on every job's outputs: queued for all of them, then waited for once."""
         assert self._task is not None
-        taken, floats, exact = [], [], []
+        taken: list[tuple[_Contents, dict[str, Any]]] = []
+        floats: list[tuple[int, FloatExpectation, int]] = []
+        exact: list[tuple[int, tuple[int, int, int], Any]] = []
         results = self.cp.zeros((len(jobs) * len(output_tensors(self._task)), _VERDICT.itemsize), np.uint8)
         for index, job in enumerate(jobs):
             outputs = self._take(layouts[job["layout"]], job)
@@ -242,7 +249,8 @@ class Oracle:
                 else:
                     self._queue_judge(expected, got, results[len(floats)])
                     floats.append((index, expected, got.size))
-        failed = {index for (index, *_), hit in zip(exact, self._flags("differ_many", [e[1] for e in exact]), strict=True) if hit}
+        differ = self._flags("differ_many", [row for _, row, _ in exact])
+        failed = {index for (index, _, _), hit in zip(exact, differ, strict=True) if hit}
         verdicts = results.get().view(_VERDICT).reshape(-1)
         for (index, expected, size), verdict in zip(floats, verdicts, strict=False):
             rms = float(np.sqrt(verdict["squares"] / max(int(verdict["finite"]), 1)))

@@ -1,4 +1,6 @@
-"""One measurement on a CUDA device: the oracle fills, the launcher runs and times, the oracle judges; never two at once."""
+"""One measurement on a CUDA device: the oracle fills, the launcher runs and times, the oracle judges; never two at
+once.
+"""
 
 from __future__ import annotations
 
@@ -34,8 +36,8 @@ BATCH_BELOW_US = 30.0
 BATCH_AIM_US = 60.0
 MOST_BATCHED = 64
 WARM_BLOCKS = 1
-"""Blocks that also take the warm column: it is no part of S, and filling and judging its outputs costs as much as the cold
-ones' does."""
+"""Blocks that also take the warm column: it is no part of S, and filling and judging its outputs costs as much as
+the cold ones' does."""
 _LAUNCH_DEADLINE_S = 5.0
 
 
@@ -147,7 +149,9 @@ class CudaSession:
     def _ask(
         self, verb: str, deadline_s: float = _LAUNCH_DEADLINE_S, *, cases: Sequence[Case] = (), **fields: Any
     ) -> dict[str, Any]:
-        """An answer of the launcher. What the kernel did to it is a KernelFault, which names the one of `cases` it ran."""
+        """An answer of the launcher. What the kernel did to it is a KernelFault, which names the one of `cases` it
+        ran.
+        """
         launcher: Helper = self._lane.launcher()
         try:
             answer = launcher.ask(verb, deadline_s=deadline_s, cancelled=self._cancelled, **fields)
@@ -204,7 +208,9 @@ class CudaSession:
         self._fill(layouts, every, slab)
         programs = self._register(side, "timed", [timed.case for timed in self._timed], layouts)
         for index, timed in enumerate(self._timed):
-            samples = [{"program": programs[index], "cold": [[job["in"], job["out"]]], "warm": []} for job in jobs[index]]
+            samples = [
+                {"program": programs[index], "cold": [[job["in"], job["out"]]], "warm": []} for job in jobs[index]
+            ]
             answer = self._ask("time", INPUT_SETS * self._deadline_s, samples=samples)
             timed.estimate_us[side] = min(times[0] for times in answer["times"])
         mismatch = self._judge(layouts, side, every, inputs=True)
@@ -250,7 +256,7 @@ class CudaSession:
         self._fill(layouts, [job for visit in every for job in (*visit.cold, *visit.warm)], slab)
         cases = [timed.case for timed in self._timed]
         programs = {side: self._register(side, "timed", cases, layouts) for side in self._programs}
-        samples = []
+        samples: list[dict[str, Any]] = []
         for visit in every:
             program = programs[visit.side][visit.case_index]
             cold = [[job["in"], job["out"]] for job in visit.cold]

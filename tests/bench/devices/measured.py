@@ -24,7 +24,11 @@ def measured(
     candidate = load_file(path, Asked(settings=settings))
     against: Named | None = None if baseline is None else load_file(baseline, Asked())
     job = Job(
-        candidate.task, candidate.kernel, None if against is None else against.kernel, effort, call_deadline_s=deadline_s
+        candidate.task,
+        candidate.kernel,
+        None if against is None else against.kernel,
+        effort,
+        call_deadline_s=deadline_s,
     )
     return measure(job, lane, device_lock=nullcontext)
 

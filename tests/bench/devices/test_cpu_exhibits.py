@@ -42,13 +42,13 @@ def lane() -> CpuLane:
 def test_a_kernel_that_misbehaves_gets_its_verdict_and_leaves_nothing(name: str, lane: CpuLane) -> None:
     path = EXHIBITS / "bad" / f"{name}.c"
     before = _children()
-    files = len(os.listdir("/proc/self/fd"))
+    files = len(list(Path("/proc/self/fd").iterdir()))
     result = measured(path, lane, deadline_s=10.0 if name in SLOW_TO_FAIL else 1.5)
     allowed = expectation(path) | ({"timeout"} if name in SLOW_TO_FAIL else set())
     assert result.verdict in allowed, result.reason
     assert result.verdict == "ok" or result.reason
     assert _children() == before
-    assert len(os.listdir("/proc/self/fd")) <= files
+    assert len(list(Path("/proc/self/fd").iterdir())) <= files
 
 
 @pytest.mark.parametrize("name", _ids("wrong"))

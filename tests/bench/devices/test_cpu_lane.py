@@ -1,4 +1,6 @@
-"""The cpu device on right kernels: what a measurement holds, scratch, C++, several launches, tunables, zeroed outputs."""
+"""The cpu device on right kernels: what a measurement holds, scratch, C++, several launches, tunables, zeroed
+outputs.
+"""
 
 from __future__ import annotations
 
@@ -103,7 +105,9 @@ def test_a_zeroed_output_is_cleared_before_every_call(write, lane: CpuLane) -> N
 
 
 def test_an_output_that_is_not_zeroed_starts_poisoned(write, lane: CpuLane) -> None:  # type: ignore[no-untyped-def]
-    path = write("sum.c", "void twice(const float* x, float* y, int N) { for (int i = 0; i < N; i++) y[i] += 2 * x[i]; }\n")
+    path = write(
+        "sum.c", "void twice(const float* x, float* y, int N) { for (int i = 0; i < N; i++) y[i] += 2 * x[i]; }\n"
+    )
     assert measured(path, lane).verdict == "incorrect"
 
 

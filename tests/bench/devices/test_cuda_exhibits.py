@@ -1,4 +1,6 @@
-"""CUDA kernels that are wrong, that fault, that hang, and the shipped ones: each gets its verdict, and the GPU recovers."""
+"""CUDA kernels that are wrong, that fault, that hang, and the shipped ones: each gets its verdict, and the GPU
+recovers.
+"""
 
 from __future__ import annotations
 

@@ -28,8 +28,8 @@ LOG = f"""==PROF== Connected to process 4711 (/usr/bin/python3.12)
 "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum","launch__registers_per_thread","{L2}","{SM}","{OCCUPANCY}",\
 "{GMMA}","{LONG}","{WAIT}"
 "","","","","","","","","","","","%","ns","","","register/thread","%","%","%","inst","inst","inst"
-"0","4711","python3.12","127.0.0.1","softmax_rows(const float *, float *, int, int)","1","7","(256, 1, 1)","(8192, 1, 1)",\
-"0","9.0","86.41","130,912","0","65,536","32","41.20","22.75","93.10","0","12.40","1.60"
+"0","4711","python3.12","127.0.0.1","softmax_rows(const float *, float *, int, int)","1","7","(256, 1, 1)","(8192, 1,
+1)",\ "0","9.0","86.41","130,912","0","65,536","32","41.20","22.75","93.10","0","12.40","1.60"
 """
 
 MEMORY = Counters("k", 130.9, dram_pct=86.4, l2_pct=41.2, sm_pct=22.8, occupancy_pct=93.1, registers=32)
