@@ -31,7 +31,7 @@ RIGHT = "void twice(const float* x, float* y, int N) { for (int i = 0; i < N; i+
 BODIES = {
     "right": RIGHT,
     "slow": """void twice(const float* x, float* y, int N) {
-        for (int k = 0; k < 200; k++) for (volatile int i = 0; i < N; i++) y[i] = 2 * x[i]; }\n""",
+        for (int k = 0; k < 4000; k++) for (volatile int i = 0; i < N; i++) y[i] = 2 * x[i]; }\n""",
     "wrong": "void twice(const float* x, float* y, int N) { for (int i = 0; i < N - 1; i++) y[i] = 2 * x[i]; }\n",
     "broken": "void twice(const float* x, float* y, int N) {\n    y[0] = z;\n}\n",
     "hangs": "void twice(const float* x, float* y, int N) { for (volatile int i = 0;;) y[0] = 2 * x[i]; }\n",
