@@ -21,6 +21,7 @@ KNOTS: Array = np.array(
 )
 """The 9 ends of the bins in log2 S, tails included."""
 _WIDTHS: Array = np.diff(KNOTS)
+_SLACK = 1e-12
 FASTER = tuple(index for index, entry in enumerate(BINS) if entry.log2_low >= 0)
 """Indices (0-based) of the bins in which the candidate is faster."""
 
@@ -43,23 +44,24 @@ def _cumulative(p_bins: ArrayLike) -> Array:
 def cdf(p_bins: ArrayLike, log2_speedup: ArrayLike) -> Array:
     """P(log2 S <= x) for each row, (n,): one x a row, or one x for all."""
     cumulative = _cumulative(p_bins)
-    x = np.broadcast_to(np.asarray(log2_speedup, dtype=np.float64), (len(cumulative),))
-    return np.array([np.interp(value, KNOTS, row) for value, row in zip(x, cumulative, strict=True)])
+    rows = np.arange(len(cumulative))
+    x = np.clip(np.broadcast_to(np.asarray(log2_speedup, dtype=np.float64), rows.shape), KNOTS[0], KNOTS[-1])
+    number = np.clip(np.searchsorted(KNOTS, x, side="right") - 1, 0, len(_WIDTHS) - 1)
+    start, end = cumulative[rows, number], cumulative[rows, number + 1]
+    return np.asarray(start + (end - start) * (x - KNOTS[number]) / _WIDTHS[number])
 
 
 def quantile(p_bins: ArrayLike, level: float) -> Array:
-    """log2 S below which the share `level` (0..1) lies, (n,). Over an empty bin: the middle of the gap."""
+    """log2 S below which the share `level` (0 < level < 1) lies, (n,). Over an empty bin: the middle of the gap."""
     cumulative = _cumulative(p_bins)
-    result = np.empty(len(cumulative))
-    for row, values in enumerate(cumulative):
-        low = int(np.searchsorted(values, level - 1e-12, side="left"))
-        high = int(np.searchsorted(values, level + 1e-12, side="right"))
-        if low < high:  # one knot or a whole gap lies at the level
-            result[row] = (KNOTS[low] + KNOTS[high - 1]) / 2
-        else:
-            share = (level - values[low - 1]) / (values[low] - values[low - 1])
-            result[row] = KNOTS[low - 1] + share * _WIDTHS[low - 1]
-    return result
+    rows = np.arange(len(cumulative))
+    low = (cumulative < level - _SLACK).sum(axis=1)
+    high = (cumulative <= level + _SLACK).sum(axis=1)
+    start, end = cumulative[rows, low - 1], cumulative[rows, low]
+    share = (level - start) / np.where(end > start, end - start, 1.0)
+    inside = KNOTS[low - 1] + share * _WIDTHS[low - 1]
+    # Where one knot, or the whole of a gap, lies at the level, `high` lies beyond `low`.
+    return np.asarray(np.where(high > low, (KNOTS[low] + KNOTS[high - 1]) / 2, inside))
 
 
 def mean(p_bins: ArrayLike) -> Array:

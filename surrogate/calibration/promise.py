@@ -22,8 +22,8 @@ Kish's effective size (Σw)² / Σw², and equals the plain counts when all weig
 
 The certainty 1 - delta is that of one learning on pairs that do not hang on earlier promises. Learning again and again
 while trust thins the pairs out is more than one test: by scripts/simulate_promise.py, under the one law made to be
-hardest (every answer wrong 1.001 alpha of the time), 9 to 15% of such lives end with a broken promise instead of 10%;
-under laws in which surer answers are better, fewer than 6% do.
+hardest (every answer wrong 1.001 alpha of the time) 11 to 18% of such lives end with a broken promise instead of 10%;
+under laws in which surer answers are better at most 9% do.
 """
 
 from __future__ import annotations
