@@ -167,7 +167,7 @@ def _stored_profiles(gpus: list[probes.Gpu]) -> dict[int, Profile]:
 
 def _profiles(gpus: list[probes.Gpu], stored: Mapping[int, Profile]) -> Iterator[Check]:
     for gpu in gpus:
-        name, profile = f"cuda:{gpu.index}", stored.get(gpu.index)
+        name, profile = f"cuda:{gpu.index} profile", stored.get(gpu.index)
         if profile is None:
             step = "Measure it with `kforecast doctor --profile` (a few seconds): floors and forecasts follow from it."
             yield _check("device profile", name, "note", "not measured yet", step)

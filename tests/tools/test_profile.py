@@ -58,14 +58,14 @@ def test_the_cpu_has_no_device_profile() -> None:
 
 def test_doctor_says_how_to_measure_a_profile_and_then_shows_it_with_its_date(one_gpu: None) -> None:
     before = {check.name: check for check in doctor().checks if check.group == "device profile"}
-    assert before["cuda:0"].state == "note" and "doctor --profile" in str(before["cuda:0"].next)
+    assert before["cuda:0 profile"].state == "note" and "doctor --profile" in str(before["cuda:0 profile"].next)
     with Store.open() as store:
         profiles.save(store, "GPU-of-another-machine", profiles.DEVICE, {"copy_bandwidth_gbs": 1.0})
         profiles.save(store, UUID, profiles.DEVICE, {**FACTS, "copy_bandwidth_gbs": 1.0})
         newest = profiles.save(store, UUID, profiles.DEVICE, FACTS)
     report = doctor()
     after = {check.name: check for check in report.checks if check.group == "device profile"}
-    assert newest.created_at[:10] in after["cuda:0"].value
+    assert newest.created_at[:10] in after["cuda:0 profile"].value
     assert "4,123 GB/s" in after["  memory"].value
     assert report.profiles == (newest,)
     assert not any(name.strip() == "memory" for name in report.usable_devices)
