@@ -11,16 +11,18 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from ....store.errors import DeviceError, InputError
+from ..quarantine import clear_device, quarantine_device, quarantined_device
 from .channel import Channel, ChannelClosed, ChannelDeadline
 
 READY_S = 60.0
 ANSWER_S = 120.0
+REAP_S = 20.0
+CANARY_S = 30.0
 
 
 class HelperDied(Exception):
@@ -98,12 +100,22 @@ class Helper:
         return os.pread(self._log.fileno(), limit, max(0, size - limit)).decode(errors="replace").strip()
 
     def close(self) -> None:
-        """Kill the process and wait for the reap: only then is its device memory free. Idempotent."""
+        """Kill the process and wait for the reap: only then is its device memory free. Idempotent.
+
+        Raises DeviceError for a process that outlives SIGKILL, as one does that waits in the driver of a wedged GPU.
+        """
         self._channel.close()
         if self._process.returncode is None:
             with contextlib.suppress(ProcessLookupError):  # it may end by itself between the check and the kill
                 os.killpg(self._process.pid, signal.SIGKILL)
-            self._process.wait()
+            try:
+                self._process.wait(timeout=REAP_S)
+            except subprocess.TimeoutExpired as error:
+                raise DeviceError(
+                    f"a process outlived SIGKILL for {REAP_S:g} s: the GPU is wedged",
+                    value=f"{self.role}, pid {self._process.pid}",
+                    next_step="See the system log for Xid errors; the driver or the machine needs a restart.",
+                ) from error
         self._log.close()
         self._home.cleanup()
 
@@ -111,8 +123,9 @@ class Helper:
 class Launchers:
     """The launcher in use and a spare, so that a crash costs the next candidate no context."""
 
-    def __init__(self, ordinal: int, trusted_cubin: Path) -> None:
+    def __init__(self, ordinal: int, device_id: str, trusted_cubin: Path) -> None:
         self._ordinal = ordinal
+        self._device_id = device_id
         self._trusted = trusted_cubin
         self._spare: Helper | None = Helper("launcher", ordinal)
         self._current: Helper | None = None
@@ -139,24 +152,31 @@ class Launchers:
         return self.current(handle)
 
     def _replace(self, handle: str) -> None:
-        if self._current is not None:
-            self._current.close()  # reaped before the next one touches the device
+        reason = ""
         for _ in range(2):
-            self._current, self._spare = self._spare or Helper("launcher", self._ordinal), None
             try:
-                answer = self._current.ask("trust", cubin=str(self._trusted), deadline_s=30.0)
+                if self._current is not None:
+                    self._current.close()  # reaped before the next one touches the device
+                self._current, self._spare = self._spare or Helper("launcher", self._ordinal), None
+                answer = self._current.ask("trust", cubin=str(self._trusted), deadline_s=CANARY_S)
+                reason = str(answer.get("text", ""))
                 if "fault" in answer or "refused" in answer:
                     continue
                 self.facts = answer
                 self._current.ask("open", handle=handle)
                 self._spare = Helper("launcher", self._ordinal)
+                clear_device(self._device_id)
                 return
-            except HelperDied:
-                time.sleep(0.2)
+            except HelperDied as death:
+                reason = death.output or ("it did not answer" if death.overdue else "its process died")
+            except DeviceError as error:
+                reason = str(error)
+        known = quarantined_device(self._device_id)
+        quarantine_device(self._device_id, reason)
         raise DeviceError(
-            "the GPU does not run the canary kernel",
-            value=f"cuda:{self._ordinal}",
-            next_step="It may be wedged by an earlier kernel: check `nvidia-smi` and the system log for Xid errors.",
+            "the GPU does not run the canary kernel, so it is set aside",
+            value=f"cuda:{self._ordinal}: {reason}" + (f" (since {known['since']})" if known else ""),
+            next_step="See `nvidia-smi` and the system log for Xid errors; it is tried again with the next request.",
         )
 
     def reopen(self, handle: str) -> None:

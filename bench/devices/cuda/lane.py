@@ -120,7 +120,7 @@ class CudaLane:
     @property
     def _pool(self) -> Launchers:
         if self._launchers is None:
-            self._launchers = Launchers(self.ordinal, self._trusted)
+            self._launchers = Launchers(self.ordinal, self.device_id, self._trusted)
         return self._launchers
 
     def warm_up(self) -> None:

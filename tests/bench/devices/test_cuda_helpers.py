@@ -1,0 +1,143 @@
+"""The session's helper processes: deadlines, deaths, and a device that does not come back. No GPU needed."""
+
+from __future__ import annotations
+
+import os
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from kforecast.bench.devices.cuda import helpers
+from kforecast.bench.devices.cuda.channel import Channel
+from kforecast.bench.devices.cuda.helpers import Helper, HelperDied, Launchers
+from kforecast.bench.devices.quarantine import clear_device, quarantine_device, quarantined_device
+from kforecast.store.errors import DeviceError, InputError
+
+SCRIPT = """
+import os, socket, sys, time
+from kforecast.bench.devices.cuda.channel import Channel, ChannelClosed
+channel = Channel(socket.socket(fileno=int(sys.argv[1])))
+channel.send({"ready": os.getpid()})
+while True:
+    try:
+        message = channel.receive()
+    except ChannelClosed:
+        sys.exit(0)
+    what = os.environ.get("PRETEND", "echo")
+    if message["verb"] == "die" or (what == "wedged" and message["verb"] == "trust"):
+        print("last words", flush=True)
+        os._exit(3)
+    if message["verb"] == "hang":
+        time.sleep(3600)
+    if message["verb"] == "bad":
+        channel.send({"input_error": {"what": "no such thing", "value": "x", "next": "Try y."}})
+    elif message["verb"] == "broken":
+        channel.send({"error": "out of order"})
+    else:
+        channel.send({"echo": message})
+"""
+
+
+@pytest.fixture(autouse=True)
+def pretend(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The processes are Python scripts that speak the protocol; everything around them is real."""
+    script = tmp_path / "pretend.py"
+    script.write_text(textwrap.dedent(SCRIPT))
+    popen = helpers.subprocess.Popen
+
+    def start(argv: list[str], **rest: object) -> object:
+        return popen([sys.executable, str(script), *argv[3:]], **rest)
+
+    monkeypatch.setattr(helpers.subprocess, "Popen", start)
+
+
+def test_an_answer_comes_back() -> None:
+    helper = Helper("oracle", 0)
+    assert helper.ask("anything", number=3)["echo"] == {"verb": "anything", "number": 3}
+    helper.close()
+    assert not helper.alive
+
+
+def test_a_deadline_kills_and_reaps() -> None:
+    helper = Helper("launcher", 0)
+    with pytest.raises(HelperDied) as caught:
+        helper.ask("hang", deadline_s=0.2)
+    assert caught.value.overdue
+    assert not helper.alive
+
+
+def test_a_death_brings_the_last_words() -> None:
+    helper = Helper("launcher", 0)
+    with pytest.raises(HelperDied) as caught:
+        helper.ask("die")
+    assert not caught.value.overdue
+    assert caught.value.output == "last words"
+
+
+def test_an_input_error_crosses_over() -> None:
+    helper = Helper("oracle", 0)
+    with pytest.raises(InputError, match="no such thing"):
+        helper.ask("bad")
+    with pytest.raises(DeviceError, match="out of order"):
+        helper.ask("broken")
+    helper.close()
+
+
+def test_closing_twice_is_no_error_and_leaves_no_descriptor() -> None:
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    helper = Helper("oracle", 0)
+    helper.ask("anything")
+    helper.close()
+    helper.close()
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
+
+
+def test_a_dead_launcher_is_replaced_by_the_spare(tmp_path: Path) -> None:
+    launchers = Launchers(0, "GPU-test", tmp_path / "trusted.cubin")
+    first = launchers.current("00")
+    with pytest.raises(HelperDied):
+        first.ask("die")
+    second = launchers.current("00")
+    assert second is not first
+    assert second.ask("anything")["echo"]["verb"] == "anything"
+    launchers.close()
+
+
+def test_a_wedged_device_is_set_aside_and_comes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PRETEND", "wedged")
+    launchers = Launchers(0, "GPU-wedged", tmp_path / "trusted.cubin")
+    with pytest.raises(DeviceError, match="set aside"):
+        launchers.current("00")
+    told = quarantined_device("GPU-wedged")
+    assert told is not None
+    assert "last words" in told["reason"]
+    monkeypatch.setenv("PRETEND", "echo")
+    launchers.current("00")
+    assert quarantined_device("GPU-wedged") is None
+    launchers.close()
+
+
+def test_the_first_reason_of_a_quarantine_stays() -> None:
+    quarantine_device("GPU-x", "first")
+    quarantine_device("GPU-x", "second")
+    told = quarantined_device("GPU-x")
+    assert told is not None and told["reason"] == "first"
+    clear_device("GPU-x")
+    clear_device("GPU-x")
+    assert quarantined_device("GPU-x") is None
+
+
+def test_the_channel_refuses_what_is_no_message() -> None:
+    import socket
+
+    from kforecast.bench.devices.cuda.channel import ChannelClosed
+
+    ours, theirs = socket.socketpair()
+    channel = Channel(ours)
+    theirs.sendall(b"\xff\xff\xff\xff")
+    with pytest.raises(ChannelClosed):
+        channel.receive(1.0)
+    os.close(theirs.detach())
+    channel.close()
