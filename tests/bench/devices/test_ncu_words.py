@@ -20,17 +20,39 @@ LONG = "smsp__average_warps_issue_stalled_long_scoreboard_per_issue_active.ratio
 WAIT = "smsp__average_warps_issue_stalled_wait_per_issue_active.ratio"
 GMMA = "smsp__average_warps_issue_stalled_gmma_per_issue_active.ratio"
 
-LOG = f"""==PROF== Connected to process 4711 (/usr/bin/python3.12)
-==PROF== Profiling "softmax_rows": 0%....50%....100% - 5 passes
-==PROF== Disconnected from process 4711
-"ID","Process ID","Process Name","Host Name","Kernel Name","Context","Stream","Block Size","Grid Size","Device","CC",\
-"{DRAM}","{TIME}","l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum",\
-"l1tex__data_pipe_lsu_wavefronts_mem_shared.sum","launch__registers_per_thread","{L2}","{SM}","{OCCUPANCY}",\
-"{GMMA}","{LONG}","{WAIT}"
-"","","","","","","","","","","","%","ns","","","register/thread","%","%","%","inst","inst","inst"
-"0","4711","python3.12","127.0.0.1","softmax_rows(const float *, float *, int, int)","1","7","(256, 1, 1)","(8192, 1,
-1)",\ "0","9.0","86.41","130,912","0","65,536","32","41.20","22.75","93.10","0","12.40","1.60"
-"""
+COLUMNS = (
+    ("ID", "", "0"),
+    ("Process ID", "", "4711"),
+    ("Process Name", "", "python3.12"),
+    ("Host Name", "", "127.0.0.1"),
+    ("Kernel Name", "", "softmax_rows(const float *, float *, int, int)"),
+    ("Context", "", "1"),
+    ("Stream", "", "7"),
+    ("Block Size", "", "(256, 1, 1)"),
+    ("Grid Size", "", "(8192, 1, 1)"),
+    ("Device", "", "0"),
+    ("CC", "", "9.0"),
+    (DRAM, "%", "86.41"),
+    (TIME, "ns", "130,912"),
+    ("l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum", "", "0"),
+    ("l1tex__data_pipe_lsu_wavefronts_mem_shared.sum", "", "65,536"),
+    ("launch__registers_per_thread", "register/thread", "32"),
+    (L2, "%", "41.20"),
+    (SM, "%", "22.75"),
+    (OCCUPANCY, "%", "93.10"),
+    (GMMA, "inst", "0"),
+    (LONG, "inst", "12.40"),
+    (WAIT, "inst", "1.60"),
+)
+LOG = "\n".join(
+    [
+        "==PROF== Connected to process 4711 (/usr/bin/python3.12)",
+        '==PROF== Profiling "softmax_rows": 0%....50%....100% - 5 passes',
+        "==PROF== Disconnected from process 4711",
+        *(",".join(f'"{cell}"' for cell in line) for line in zip(*COLUMNS, strict=True)),
+        "",
+    ]
+)
 
 MEMORY = Counters("k", 130.9, dram_pct=86.4, l2_pct=41.2, sm_pct=22.8, occupancy_pct=93.1, registers=32)
 
