@@ -1,4 +1,4 @@
-"""Every built-in task, seed and tuned kernel, against the seed: verdict, S with its interval, times, share of the floor.
+"""Every built-in task, seed and tuned kernel, against the seed: verdict, S with its interval, times, part of the floor.
 
 Wanted: every verdict `ok`; where the floor is bandwidth, the tuned kernel within 1.3 times of it.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from common import Bench, Clock, load, options, report, say, shipped, table
+from common import Bench, Clock, options, report, say, shipped, table
 
 from kforecast.bench.tasks.builtin import builtin_kernel, builtin_names
 from kforecast.bench.tasks.floor import DeviceRates, compulsory_bytes

@@ -167,7 +167,7 @@ class Bench:
 
 
 def load(source: Path | str, *, task: Task | None = None, settings: Sizes | None = None, called: str = "") -> Named:
-    """A kernel of a path or source text, with the toolchain in its id; `task` replaces the one that its header names."""
+    """A kernel of a path or source text, with the toolchain in its id; `task` replaces the one its header names."""
     loaded = load_kernel(source, resolve_task=resolve_task, task=task, override=task is not None, settings=settings)
     return Named(stamp(loaded.kernel), loaded.task, called or str(source), loaded.warnings)
 
