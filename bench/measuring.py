@@ -89,6 +89,7 @@ def measure(
         progress("compiling")
         candidate = _compile(job.candidate, lane)
         found.facts = candidate.build.facts
+        found.labels += candidate.build.facts.labels
         if not candidate.build.ok:
             raise KernelFault(
                 "compile_error", candidate.build.facts.error or "it does not compile", candidate.build.log

@@ -201,6 +201,8 @@ class Facts(Noun):
     compile_ms: float | None = None
     entries: tuple[EntryFacts, ...] = ()
     instruction_mix: dict[str, int] = Field(default_factory=dict)
+    labels: tuple[str, ...] = ()
+    """What the compiled code gives away: `stateful`, `mma-tf32`, `approximate-math`, …"""
     warnings: str = ""
 
 

@@ -22,11 +22,11 @@ from .includes import STAND_INS, refused_include
 from .messages import PROGRAM_NAME, error_text, file_name, in_users_name, missing_header, warnings_text
 from .options import arch_specific, check_arch, compiler_flags, template_parameters
 from .pool import CompilePool, Outcome, shared_pool
-from .ptx import ptx_mix
+from .ptx import precision_labels, ptx_mix, writable_state
 from .resources import Resources, from_ptxas, without_ptxas_info
 from .toolchain import Toolchain
 
-_FORMAT = 1
+_FORMAT = 2
 """Raised when an entry of the cache would mean something else than before."""
 
 _NOT_THIS_ARCH = "not supported on .target"
@@ -153,6 +153,7 @@ def _compile(job: _Job, pool: CompilePool) -> _Compiled:
         "symbols": outcome.symbols,
         "compile_ms": round(outcome.seconds * 1e3, 2),
         "mix": ptx_mix(ptx, set(outcome.symbols.values())),
+        "labels": [*precision_labels(ptx), *(["stateful"] if writable_state(ptx) else [])],
         "resources": {symbol: vars(found) for symbol, found in from_ptxas(outcome.log).items()},
     }
     return _Compiled(data, {"kernel.cubin": outcome.files["cubin"], "kernel.ptx": outcome.files["ptx"]})
@@ -221,6 +222,7 @@ def _build(entry: Entry, wanted: Mapping[str, str], file: str) -> Build:
         compile_ms=data["compile_ms"],
         entries=tuple(_entry_facts(launch, data["resources"].get(symbol)) for launch, symbol in symbols.items()),
         instruction_mix=data["mix"],
+        labels=tuple(data["labels"]),
         warnings=warnings_text(log),
     )
     return Build(entry.files["kernel.cubin"], facts, symbols, without_ptxas_info(log))

@@ -55,6 +55,28 @@ def precision_labels(ptx: str) -> tuple[str, ...]:
     return tuple(sorted(labels))
 
 
+_GLOBAL = re.compile(
+    r"^\s*(?:\.visible\s+|\.weak\s+)?\.global\s[^;=]*?\s([\w$]+)(?:\[[\d\]\[]*)?\s*(=|;)", re.MULTILINE
+)
+_WRITES = ("st.", "atom.", "red.")
+
+
+def writable_state(ptx: str) -> tuple[str, ...]:
+    """Device variables that outlive a launch and that the program may write, sorted: memory a kernel can keep answers in.
+
+    A variable counts where an instruction writes it by name, or takes its address and it has no initial value: a table of
+    constants is initialised and only read. Headers leave variables behind that no instruction names; they do not count.
+    """
+    bodies = "\n".join(body for _, body in _bodies(ptx))
+    found = set()
+    for name, sign in _GLOBAL.findall(ptx):
+        for line in re.findall(rf"^.*(?<![\w$]){re.escape(name)}(?![\w$]).*$", bodies, re.MULTILINE):
+            opcode = re.sub(r"^\s*(?:@!?%\w+\s+)?", "", line)
+            if opcode.startswith(_WRITES) or (sign == ";" and not opcode.startswith("ld.")):
+                found.add(name)
+    return tuple(sorted(found))
+
+
 def entries_of(ptx: str) -> list[str]:
     """The entry symbols of a PTX module, in order."""
     return list(dict.fromkeys(symbol for kind, symbol in _FUNCTION.findall(ptx) if kind == "entry"))
