@@ -29,6 +29,7 @@ under laws in which surer answers are better at most 9% do.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -46,6 +47,7 @@ GRID: tuple[float, ...] = (
 POOL = 20
 """Answers of about equal confidence whose weights are averaged."""
 _SLACK = 1e-9
+_FALLING = tuple(-level for level in GRID)
 Answer = tuple[float, bool, float]
 """(confidence, wrong, weight) of one verified answer."""
 
@@ -78,13 +80,12 @@ def learn(pairs: Sequence[Pair], alpha: float, delta: float = DELTA) -> Promise:
 
 def learn_from(answers: Sequence[Answer], alpha: float, delta: float = DELTA) -> Promise:
     """As `learn`, from one answer a kernel."""
-    answers = _pooled(answers)
-    counts = [_counts([answer for answer in answers if answer[0] >= level - _SLACK]) for level in GRID]
+    counts = _counts(_cells(answers))
     total = counts[-1][0]
     start = _first_size(total, alpha, delta)
     held: tuple[float, int, int] | None = None
     for level, (trials, wrong) in zip(GRID, counts, strict=True):
-        if trials < start:
+        if held is None and trials < start:
             continue
         if tail_at_most(wrong, trials, alpha) > delta:
             break
@@ -107,28 +108,49 @@ def _first_size(total: int, alpha: float, delta: float) -> int:
     return trials_needed(forgiven, alpha, delta)
 
 
-def _pooled(answers: Sequence[Answer]) -> list[Answer]:
-    """The answers, each with the mean weight of its pool: neighbouring cells of the grid, at least `POOL` answers."""
-    pools: list[list[Answer]] = [[]]
-    above = math.inf
-    for level in GRID:
-        cell = [answer for answer in answers if level - _SLACK <= answer[0] < above - _SLACK]
-        above = level
-        if len(pools[-1]) >= POOL and cell:
+@dataclass
+class _Cell:
+    """The answers between two neighbouring confidences of the grid, summed up."""
+
+    count: int = 0
+    wrong: int = 0
+    weight: float = 0.0
+
+
+def _cells(answers: Sequence[Answer]) -> list[_Cell]:
+    cells = [_Cell() for _ in GRID]
+    for confidence, wrong, weight in answers:
+        cell = cells[min(bisect_left(_FALLING, -confidence - _SLACK), len(cells) - 1)]
+        cell.count += 1
+        cell.wrong += wrong
+        cell.weight += weight
+    return cells
+
+
+def _pools(cells: Sequence[_Cell]) -> list[list[_Cell]]:
+    """Neighbouring cells taken together until they hold `POOL` answers; a remainder joins the last pool."""
+    pools: list[list[_Cell]] = [[]]
+    for cell in cells:
+        if sum(entry.count for entry in pools[-1]) >= POOL:
             pools.append([])
-        pools[-1].extend(cell)
-    if len(pools) > 1 and len(pools[-1]) < POOL:
+        pools[-1].append(cell)
+    if len(pools) > 1 and sum(entry.count for entry in pools[-1]) < POOL:
         last = pools.pop()
         pools[-1].extend(last)
-    means = [math.fsum(weight for *_, weight in pool) / max(1, len(pool)) for pool in pools]
-    return [(sure, bad, mean) for pool, mean in zip(pools, means, strict=True) for sure, bad, _ in pool]
+    return pools
 
 
-def _counts(answers: Sequence[Answer]) -> tuple[int, int]:
-    """(trials, wrong) after thinning to equal propensity, in expectation."""
-    if not answers:
-        return 0, 0
-    most = max(weight for _, _, weight in answers)
-    trials = math.floor(math.fsum(weight for _, _, weight in answers) / most + _SLACK)
-    wrong = math.ceil(math.fsum(weight for _, bad, weight in answers if bad) / most - _SLACK)
-    return trials, wrong
+def _counts(cells: Sequence[_Cell]) -> list[tuple[int, int]]:
+    """(answers, wrong) at each confidence of the grid or above, thinned to equal weight, in expectation."""
+    counts = []
+    answers = wrong = most = 0.0
+    for pool in _pools(cells):
+        mean = sum(cell.weight for cell in pool) / max(1, sum(cell.count for cell in pool))
+        for cell in pool:
+            if cell.count:
+                most = max(most, mean)
+            answers += cell.count * mean
+            wrong += cell.wrong * mean
+            scale = most or 1.0
+            counts.append((math.floor(answers / scale + _SLACK), math.ceil(wrong / scale - _SLACK)))
+    return counts

@@ -1,0 +1,1 @@
+"""Forecasters behind one protocol: whoever answers a `Query` with an `Answer`."""
