@@ -213,7 +213,17 @@ LEFT JOIN kernels AS baseline ON baseline.id = measurements.baseline_id
 ORDER BY measurements.created_at DESC, measurements.seq DESC;
 """
 
-MIGRATIONS: tuple[str, ...] = (_FIRST,)
+_CONSENTS = f"""
+CREATE TABLE consents (
+  id TEXT NOT NULL PRIMARY KEY,
+  notice TEXT NOT NULL,
+  json {_JSON},
+  created_at {_MOMENT},
+  seq INTEGER NOT NULL UNIQUE
+) STRICT;
+"""
+
+MIGRATIONS: tuple[str, ...] = (_FIRST, _CONSENTS)
 LATEST = len(MIGRATIONS)
 
 
