@@ -30,7 +30,7 @@ def private_places(
     # A broker that a test started ends soon after the test's store is gone.
     monkeypatch.setenv("KFORECAST_BROKER_IDLE_S", "3")
     monkeypatch.setenv("KFORECAST_BROKER_IDLE_S", "5")
-    for name in ("CONFIG", "DEVICE", "EFFORT", "MODEL", "ALPHA", "ROOTS", "DEBUG"):
+    for name in ("CONFIG", "DEVICE", "EFFORT", "MODEL", "API_BASE", "ALPHA", "ROOTS", "DEBUG"):
         monkeypatch.delenv(f"KFORECAST_{name}", raising=False)
 
 

@@ -19,7 +19,8 @@ EXAMPLE = """\
 # kforecast: what every command takes where no flag and no environment variable says otherwise.
 # device = "cpu"          # where to measure; default: the kernel's language decides (c: cpu, cuda: cuda:0)
 # effort = "normal"       # quick, normal or claim
-# model = "agent"         # who forecasts
+# model = "openai/gpt-5"  # who forecasts where no agent does and nothing is trained: litellm's name of a model
+# api_base = "http://localhost:8000/v1"   # where the model is served; default: its provider
 # alpha = 0.1             # share of trusted answers that may be wrong
 # roots = ["~/kernels"]   # folders that a client may name kernel files in; default: any
 """
@@ -65,6 +66,7 @@ KEYS: dict[str, _Key] = {
     "device": _Key(_text, None, "KFORECAST_DEVICE"),
     "effort": _Key(_effort, "normal", "KFORECAST_EFFORT"),
     "model": _Key(_text, None, "KFORECAST_MODEL"),
+    "api_base": _Key(_text, None, "KFORECAST_API_BASE"),
     "alpha": _Key(_alpha, 0.1, "KFORECAST_ALPHA"),
     "roots": _Key(_roots, (), "KFORECAST_ROOTS"),
 }
@@ -79,6 +81,7 @@ class Config:
     device: str | None = None
     effort: Literal["quick", "normal", "claim"] = "normal"
     model: str | None = None
+    api_base: str | None = None
     alpha: float = 0.1
     roots: tuple[Path, ...] = ()
     origins: Mapping[str, Origin] = field(default_factory=dict)

@@ -64,17 +64,7 @@ def facts(
     for a language that has no facts yet. A compile error is an answer whose `ok` is false.
     """
     found = _find(kernel, Asked(task, geometry, settings, override, options))
-    parsed = tuple(signatures(found.kernel.source, found.kernel.language, found.kernel.includes))
-    if found.kernel.language == "c":
-        result, log = _c_facts(found.kernel, parsed, arch)
-    elif found.kernel.language == "cuda":
-        result, log = _cuda_facts(found.kernel, found.task, parsed, arch or DEFAULT_ARCH)
-    else:
-        raise UnsupportedError(
-            "this version has no facts of kernels in that language",
-            value=found.kernel.language,
-            next_step="Facts are there for C and CUDA kernels.",
-        )
+    result, log = facts_of(found.kernel, found.task, arch)
     return FactsResult(
         summary=_summary(found.called, result),
         ok=result.ok,
@@ -93,6 +83,20 @@ def facts(
         labels=labels(found.kernel.options, found.kernel.language),
         diagnostics=None if result.ok else log or result.error,
         next="Measure it: facts do not say how fast it is." if result.ok else "Fix the first error, then ask again.",
+    )
+
+
+def facts_of(kernel: Kernel, task: Task, arch: str | None = None) -> tuple[Facts, str]:
+    """The facts of a kernel and the compiler's log; arch: CUDA only, None is sm_90. Raises as `facts` does."""
+    parsed = tuple(signatures(kernel.source, kernel.language, kernel.includes))
+    if kernel.language == "c":
+        return _c_facts(kernel, parsed, arch)
+    if kernel.language == "cuda":
+        return _cuda_facts(kernel, task, parsed, arch or DEFAULT_ARCH)
+    raise UnsupportedError(
+        "this version has no facts of kernels in that language",
+        value=kernel.language,
+        next_step="Facts are there for C and CUDA kernels.",
     )
 
 

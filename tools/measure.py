@@ -12,6 +12,7 @@ from ..store import measurements, requests
 from ..store.database import Store
 from ..store.errors import KforecastError
 from ..store.models import Effort, Request
+from .hits import forecast_hit
 from .kernels import Asked, Named, device_for, find_baseline, find_kernel, remember
 from .results import MeasureResult, measure_result, pending_result
 
@@ -119,7 +120,10 @@ def answer(store: Store, request: Request, candidate: Named, against: Named | No
         measurement = measurements.get(store, request.result_id)
         assert measurement is not None, "an answer and its request are one transaction"
         result = measure_result(
-            measurement, name=candidate.called, baseline_name=None if against is None else against.called
+            measurement,
+            name=candidate.called,
+            baseline_name=None if against is None else against.called,
+            forecast_hit=forecast_hit(store, measurement),
         )
         return result.model_copy(update={"notes": (*candidate.warnings, *result.notes)})
     if request.state == "failed":

@@ -13,6 +13,7 @@ from ..store.errors import InputError
 from ..store.faults import StoreMissing
 from ..store.models import Comparison, Measurement, Request, RequestState, Verdict
 from ..store.paths import runtime_dir, store_path
+from .hits import forecast_hit
 from .results import MeasureResult, measure_result, pending_result
 
 
@@ -110,7 +111,12 @@ def look_up(identity: str) -> MeasureResult:
 
 def _result(store: Store, measurement: Measurement) -> MeasureResult:
     baseline = None if measurement.baseline_id is None else _name(store, measurement.baseline_id)
-    return measure_result(measurement, name=_name(store, measurement.kernel_id), baseline_name=baseline)
+    return measure_result(
+        measurement,
+        name=_name(store, measurement.kernel_id),
+        baseline_name=baseline,
+        forecast_hit=forecast_hit(store, measurement),
+    )
 
 
 def _name(store: Store, kernel_id: str) -> str:

@@ -1,0 +1,184 @@
+"""What a forecast answers: flat, with what to do about it. The command line prints these fields, an agent gets them."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from ..store.models import DecisionKind, Facts, Forecast
+from ..surrogate.contract import Reply
+from ..surrogate.decision import Decided
+from ..surrogate.decision import Said as Side
+from .pairs import Standing
+from .words import interval_text, ratio_text
+
+CalibrationState = Literal["local", "atlas", "none", "not_trained_for_this_device"]
+_REASON = 240
+_ERROR = 160
+
+
+class Answer(BaseModel):
+    """Base of the answers below: immutable plain data."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class CalibrationAnswer(Answer):
+    """On what the probabilities stand. verified_pairs: kernels of this device that this forecaster forecast before they
+    were measured."""
+
+    state: CalibrationState
+    verified_pairs: int
+
+
+class CompileAnswer(Answer):
+    """The candidate's compile facts: the most of any entry, the lowest occupancy (0..1). None: not known."""
+
+    ok: bool
+    error: str | None
+    registers: int | None
+    spill_bytes: int | None
+    shared_bytes: int | None
+    occupancy: float | None
+
+
+class ForecastResult(Answer):
+    """The answer of `forecast`.
+
+    Probabilities and S are calibrated; p_faster, S and p_bins hold given that the kernel is correct. speedup_p10 and
+    speedup_p90 are the ends of the 80% interval. A field without a value is null. calibration.state: `none` means that
+    nothing is promised; the ranking is still worth something.
+    """
+
+    summary: str
+    forecast_id: str | None
+    candidate_id: str
+    baseline_id: str
+    baseline_chosen_because: str
+    decision: DecisionKind
+    answer: Side
+    reason: str
+    p_correct: float | None
+    p_faster: float | None
+    speedup_median: float | None
+    speedup_p10: float | None
+    speedup_p90: float | None
+    p_bins: tuple[float, ...] | None = Field(description="P of S in (0, 1/4], 1/2, 0.71, 1, 1.41, 2, 4, above")
+    alpha: float
+    calibration: CalibrationAnswer
+    compile: CompileAnswer | None
+    backend: str
+    cost_usd: float | None
+    already_measured: str | None
+    brief: str | None = None
+    next: str
+
+
+def forecast_result(
+    *,
+    called: str,
+    against: str,
+    candidate_id: str,
+    baseline_id: str,
+    because: str,
+    backend: str,
+    forecast: Forecast | None,
+    reply: Reply | None,
+    decided: Decided,
+    audited: bool,
+    standing: Standing,
+    not_trained: bool,
+    facts: Facts | None,
+    already_measured: str | None,
+    brief: str | None = None,
+    hint: str = "",
+) -> ForecastResult:
+    """The answer for one candidate. reply: calibrated. called, against: candidate and baseline as people call them.
+    audited: the audit drew it. hint: what the choice of backend left to say."""
+    calibration = standing.calibration
+    return ForecastResult(
+        summary=_summary(called, against, reply, decided),
+        forecast_id=None if forecast is None else forecast.id,
+        candidate_id=candidate_id,
+        baseline_id=baseline_id,
+        baseline_chosen_because=because,
+        decision=decided.kind,
+        answer=decided.answer,
+        reason=_short(decided.reason, _REASON),
+        p_correct=None if reply is None else round(reply.p_correct, 3),
+        p_faster=None if reply is None else round(reply.p_faster, 3),
+        speedup_median=_speedup(reply, 0.5),
+        speedup_p10=_speedup(reply, 0.1),
+        speedup_p90=_speedup(reply, 0.9),
+        p_bins=None if reply is None else tuple(round(p, 3) for p in reply.p_bins),
+        alpha=standing.promise.alpha,
+        calibration=CalibrationAnswer(
+            state="not_trained_for_this_device" if not_trained else calibration.state,
+            verified_pairs=calibration.pairs,
+        ),
+        compile=None if facts is None else compile_answer(facts),
+        backend=backend,
+        cost_usd=None if forecast is None else forecast.cost_usd,
+        already_measured=already_measured,
+        brief=brief,
+        next=" ".join(filter(None, (_next(candidate_id, backend, decided, audited, already_measured), hint))),
+    )
+
+
+def compile_answer(facts: Facts) -> CompileAnswer:
+    """Facts of all entries in one line."""
+
+    def most(name: str) -> int | None:
+        return max((value for entry in facts.entries if (value := getattr(entry, name)) is not None), default=None)
+
+    return CompileAnswer(
+        ok=facts.ok,
+        error=None if facts.error is None else _short(facts.error, _ERROR),
+        registers=most("registers"),
+        spill_bytes=most("spill_bytes"),
+        shared_bytes=most("shared_bytes"),
+        occupancy=min((e.occupancy for e in facts.entries if e.occupancy is not None), default=None),
+    )
+
+
+def _summary(called: str, against: str, reply: Reply | None, decided: Decided) -> str:
+    verb = {"trust": "trust it", "measure": "measure it", "drop": "drop it"}[decided.kind]
+    if reply is None:
+        return f"{called} against {against}: no forecast; {verb}."
+    low, high = _speedup(reply, 0.1), _speedup(reply, 0.9)
+    return (
+        f"{called} against {against}: S = {ratio_text(_speedup(reply, 0.5))} (80% interval "
+        f"{interval_text(low, high).replace('..', 'to')}), {reply.p_faster:.0%} faster if correct "
+        f"({reply.p_correct:.0%}); {verb}."
+    )
+
+
+def _next(candidate: str, backend: str, decided: Decided, audited: bool, measured: str | None) -> str:
+    if measured is not None:
+        return f"Read {measured}: the pair is measured, and that counts more than any forecast."
+    if audited:
+        return f"Measure {candidate} all the same: the audit drew it, and only audits keep the promise honest."
+    if decided.kind == "trust":
+        return {
+            "faster": f"Build on {candidate}; measure it before you call it a win.",
+            "slower": "Skip it and try the next idea.",
+        }.get(decided.answer, "Go on.")
+    if decided.kind == "drop":
+        return "Fix it or try another idea; forecast again after a change."
+    if backend.startswith("agent:"):
+        return f"Measure {candidate}: it settles this and adds a verified pair to your record."
+    return (
+        f"Measure {candidate}, or first forecast it yourself: ask again with detail=brief for its measured siblings, "
+        "then with own={p_correct, p_bins, forecaster}. Your own forecast is the surest there is, is calibrated on "
+        "your record, and can spare measurements."
+    )
+
+
+def _speedup(reply: Reply | None, level: float) -> float | None:
+    return None if reply is None else float(f"{2.0 ** reply.quantile(level):.4g}")
+
+
+def _short(text: str, most: int) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= most else line[: most - 3] + "..."
