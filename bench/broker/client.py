@@ -79,6 +79,9 @@ def run_here(store: Store, request: Request, on_progress: Progress) -> Request:
 
     if request.state in _ENDED:
         return request
+    for lost in requests.requeue_lost(store, request.device, processes_alive.is_alive):
+        if processes_alive.is_gone(lost.client) and not lost.payload.get("detached"):
+            requests.cancel(store, lost.id)
     owner = processes_alive.owner_name("inline")
     claimed = requests.claim(store, request.id, owner)
     if claimed is None:  # a broker was faster: its answer is as good

@@ -183,6 +183,7 @@ class Broker:
     def _end(self) -> None:
         """End now: what runs goes back into the queue."""
         self._ending = True
+        self._wake()
 
     def _deliver(self) -> None:
         with self._mutex:

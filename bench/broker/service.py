@@ -41,6 +41,7 @@ class Service:
         self._lane: Lane | None = None
         self._checked: set[str] = set()
         self._told_at = 0.0
+        self._told_step = ""
 
     def run(self, request: Request) -> None:
         """Work off a claimed request: its row ends `completed` with a measurement or `failed` with an error.
@@ -88,9 +89,10 @@ class Service:
 
     def _progress(self, request: Request, text: str) -> None:
         self.on_progress(request.id, text)
-        now = time.monotonic()
-        if now - self._told_at > _PROGRESS_EVERY_S:  # rows are for other processes' eyes: twice a second is enough
-            self._told_at = now
+        now, step = time.monotonic(), text.partition(" ")[0]
+        # For other processes' eyes: twice a second, and each new kind of step, as the next one may be long in coming.
+        if now - self._told_at > _PROGRESS_EVERY_S or step != self._told_step:
+            self._told_at, self._told_step = now, step
             if not requests.set_progress(self.store, request.id, self.owner, text):
                 raise Cancelled
 
