@@ -223,7 +223,78 @@ CREATE TABLE consents (
 ) STRICT;
 """
 
-MIGRATIONS: tuple[str, ...] = (_FIRST, _CONSENTS)
+_SEARCHES = f"""
+CREATE TABLE searches (
+  id TEXT NOT NULL PRIMARY KEY,
+  state TEXT NOT NULL CHECK (
+    state IN ('working', 'input_required', 'paused', 'stopping', 'completed', 'failed', 'cancelled')
+  ),
+  task_name TEXT NOT NULL,
+  device TEXT NOT NULL,
+  policy TEXT NOT NULL,
+  generator TEXT NOT NULL,
+  forecaster TEXT NOT NULL,
+  seed_id TEXT NOT NULL REFERENCES kernels (id),
+  task_id TEXT NOT NULL REFERENCES tasks (id),
+  best_id TEXT REFERENCES kernels (id),
+  best_log2 REAL,
+  events INTEGER NOT NULL,
+  request_key TEXT UNIQUE,
+  json {_JSON},
+  created_at {_MOMENT},
+  updated_at TEXT NOT NULL,
+  seq INTEGER NOT NULL UNIQUE
+) STRICT;
+CREATE INDEX searches_by_moment ON searches (created_at);
+CREATE INDEX searches_by_seed ON searches (seed_id);
+CREATE INDEX searches_by_best ON searches (best_id);
+
+-- The log: what a search is follows from these rows alone.
+CREATE TABLE events (
+  search_id TEXT NOT NULL REFERENCES searches (id),
+  ordinal INTEGER NOT NULL,
+  kind TEXT NOT NULL,
+  node_id TEXT,
+  clock REAL NOT NULL,
+  json {_JSON},
+  created_at {_MOMENT},
+  seq INTEGER NOT NULL UNIQUE,
+  PRIMARY KEY (search_id, ordinal)
+) STRICT;
+CREATE INDEX events_by_node ON events (node_id);
+
+-- The candidates as they stand now: a projection of the log, for readers that page through large searches.
+CREATE TABLE nodes (
+  id TEXT NOT NULL PRIMARY KEY,
+  search_id TEXT NOT NULL REFERENCES searches (id),
+  ordinal INTEGER NOT NULL,
+  parent_id TEXT REFERENCES nodes (id),
+  kernel_id TEXT NOT NULL REFERENCES kernels (id),
+  state TEXT NOT NULL,
+  idea TEXT NOT NULL,
+  log2_speedup REAL,
+  log2_low REAL,
+  log2_high REAL,
+  forecast_log2 REAL,
+  p_correct REAL,
+  verdict TEXT,
+  measurement_id TEXT,
+  created_at {_MOMENT},
+  seq INTEGER NOT NULL UNIQUE,
+  UNIQUE (search_id, ordinal)
+) STRICT;
+CREATE INDEX nodes_by_speedup ON nodes (search_id, log2_speedup);
+CREATE INDEX nodes_by_parent ON nodes (parent_id);
+CREATE INDEX nodes_by_kernel ON nodes (kernel_id);
+
+CREATE TABLE leases (
+  search_id TEXT NOT NULL PRIMARY KEY REFERENCES searches (id),
+  owner TEXT NOT NULL,
+  heartbeat_at TEXT NOT NULL
+) STRICT;
+"""
+
+MIGRATIONS: tuple[str, ...] = (_FIRST, _CONSENTS, _SEARCHES)
 LATEST = len(MIGRATIONS)
 
 
