@@ -12,6 +12,7 @@ from ..store import consents, readings
 from ..store.database import Store
 from ..store.errors import InputError
 from ..store.models import Language
+from ..store.paths import runtime_dir
 from ..surrogate.backends.base_rate import NAME as BASE_RATE
 from ..surrogate.backends.base_rate import BaseRate
 from ..surrogate.backends.protocol import Backend
@@ -23,6 +24,8 @@ from .places import Place
 LEARNED = "learned"
 LITELLM = "litellm:"
 _BASE_RATE_ROWS = 2000
+_CALLS = 8
+"""Calls to models in flight at a time, among all processes of the user."""
 
 
 class ConsentNeeded(InputError):
@@ -82,9 +85,12 @@ def _named(
         return _learned(place, languages) or _base_rate(store, place, stands_in_for=LEARNED)
     if name.startswith(LITELLM) and len(name) > len(LITELLM):
         ask_first(store, name, config.api_base, consent)
+        from ..surrogate.backends.chat import ChatSettings
         from ..surrogate.backends.litellm_backend import litellm_backend
+        from ..surrogate.backends.slots import FileSlots
 
-        return litellm_backend(name.removeprefix(LITELLM), api_base=config.api_base)
+        settings = ChatSettings(slot=FileSlots(runtime_dir() / "models", _CALLS))
+        return litellm_backend(name.removeprefix(LITELLM), api_base=config.api_base, settings=settings)
     if name.startswith("agent"):
         step = "Give its probabilities: own={p_correct, p_bins, forecaster}, or --own on the command line."
         raise InputError("an agent forecasts through its own probabilities", value=name, next_step=step)

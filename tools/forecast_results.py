@@ -14,8 +14,8 @@ from .pairs import Standing
 from .words import interval_text, ratio_text
 
 CalibrationState = Literal["local", "atlas", "none", "not_trained_for_this_device"]
-_REASON = 240
-_ERROR = 160
+_REASON = 220
+_ERROR = 120
 
 
 class Answer(BaseModel):
@@ -169,9 +169,8 @@ def _next(candidate: str, backend: str, decided: Decided, audited: bool, measure
     if backend.startswith("agent:"):
         return f"Measure {candidate}: it settles this and adds a verified pair to your record."
     return (
-        f"Measure {candidate}, or first forecast it yourself: ask again with detail=brief for its measured siblings, "
-        "then with own={p_correct, p_bins, forecaster}. Your own forecast is the surest there is, is calibrated on "
-        "your record, and can spare measurements."
+        f"Measure {candidate}, or forecast it yourself first: ask with detail=brief for measured siblings, then with "
+        "own={p_correct, p_bins, forecaster}. That is the surest forecast there is, and calibrated on your record."
     )
 
 
