@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..store.errors import DeviceError
+from .fence import Fence
 
 # dash and bash both take one limit per call; sizes are in KiB (-v) and 512-byte blocks (-f).
 _LIMITED = 'ulimit -c 0; ulimit -t "$1"; ulimit -v "$2"; ulimit -f "$3"; shift 3; exec "$@"'
@@ -77,11 +78,13 @@ def run_limited(
     limits: Limits | None = None,
     environment: Mapping[str, str] | None = None,
     output_bytes: int = 256 << 10,
+    fence: Fence | None = None,
 ) -> Outcome:
     """Run `argv` in `cwd` in its own process group; kill the group at `deadline_s`.
 
     Output goes to an unlinked file under the file-size limit, so a flood costs neither memory nor a reader thread; the
-    first `output_bytes` of it are returned. Raises DeviceError when the program cannot be started at all.
+    first `output_bytes` of it are returned. `fence`: what keeps the program from the rest of the machine, see
+    `bench.fence`. Raises DeviceError when the program cannot be started at all.
     """
     limits = limits or Limits()
     command = [
@@ -92,6 +95,7 @@ def run_limited(
         str(limits.cpu_s),
         str(limits.address_bytes >> 10),
         str(limits.file_bytes >> 9),
+        *(fence.prefix if fence else ()),
         *argv,
     ]
     started = time.monotonic()

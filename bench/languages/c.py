@@ -12,10 +12,13 @@ import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib import resources
 from pathlib import Path
 
 from ...store.errors import DeviceError
 from ...store.models import Dtype, EntryFacts, Facts, Kernel
+from .. import devices
+from ..fence import find_fence
 from ..header.options import is_cpp
 from ..header.signature import Signature
 from ..processes import Limits, clean_environment, run_limited
@@ -66,6 +69,40 @@ def toolchain(cpp: bool) -> str:
 
 
 @functools.cache
+def build_trusted(name: str, cache: Path) -> Path:
+    """A program of ours, `name` among the cpu device's C files, built by the system compiler and kept in `cache`.
+
+    Raises DeviceError where there is no compiler or it does not compile.
+    """
+    ours = resources.files(devices) / "cpu"
+    texts = {text: (ours / text).read_text() for text in (name, "confine.h")}
+    compiler = find_compiler()
+    key = hashlib.sha256("\0".join([compiler.version, *texts.values()]).encode()).hexdigest()[:24]
+    binary = cache / "c" / f"{Path(name).stem}-{key}"
+    if binary.exists():
+        return binary
+    binary.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="kforecast-cc-") as text:
+        folder = Path(text)
+        for file, source in texts.items():
+            (folder / file).write_text(source)
+        # _FORTIFY_SOURCE and the like stay off: a candidate process exists to be crashed.
+        command = [compiler.path, "-O2", "-w", "-o", "program", name, "-ldl"]
+        outcome = run_limited(command, cwd=folder, deadline_s=60.0)
+        if outcome.returncode != 0:
+            raise DeviceError(
+                f"a program of the cpu device does not compile ({name})",
+                value=outcome.output.strip()[:500],
+                next_step=f"Check the compiler {compiler.path} ({compiler.version}); Linux headers are needed.",
+            )
+        temporary = binary.with_name(f"{binary.name}.{os.getpid()}.{os.urandom(4).hex()}")
+        temporary.write_bytes((folder / "program").read_bytes())
+        temporary.chmod(0o755)
+        temporary.rename(binary)
+    return binary
+
+
+@functools.cache
 def _processor() -> str:
     """What `-march=native` depends on: the instruction set of this machine."""
     for line in Path("/proc/cpuinfo").read_text().splitlines():
@@ -100,11 +137,12 @@ def compile_c(
     cache: Path,
     defines: Sequence[str] = (),
     deadline_s: float = _COMPILE_DEADLINE_S,
+    fenced: bool = True,
 ) -> Build:
     """Compile a C or C++ kernel to a shared object under `cache`; compile errors are a Build that is not ok.
 
-    `defines` are extra `-D` texts (the library baseline's OpenBLAS path). Raises DeviceError where no compiler is
-    found.
+    `defines` are extra `-D` texts (the library baseline's OpenBLAS path); `fenced`: the compiler, which reads text that
+    nobody vouches for, sees system files and its own folder only. Raises DeviceError where no compiler is found.
     """
     compiler = find_compiler(is_cpp(kernel.options))
     linker = find_compiler()
@@ -146,10 +184,16 @@ def compile_c(
             ],
         ]
         log = ""
+        fence = find_fence(folder, [compiler.path], lambda: build_trusted("confined.c", cache)) if fenced else None
         for step in steps:
             left = deadline_s - (time.monotonic() - started)
             outcome = run_limited(
-                step, cwd=folder, deadline_s=max(left, 0.1), environment=environment, limits=Limits(cpu_s=120)
+                step,
+                cwd=folder,
+                deadline_s=max(left, 0.1),
+                environment=environment,
+                limits=Limits(cpu_s=120),
+                fence=fence,
             )
             log += outcome.output
             if outcome.timed_out:

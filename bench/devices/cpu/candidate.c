@@ -1,10 +1,13 @@
 /* The candidate process of the cpu device: loads one kernel's shared object, maps its tensors between guard pages, and runs
  * it when told to. The parent owns clock, seeds, references and verdict; nothing of those is in this address space.
  *
- * usage: candidate CONTROL_FD INPUT_FD OUTPUT_FD OUTPUT_LIMIT ADDRESS_LIMIT NAMESPACES
+ * usage: candidate CONTROL_FD INPUT_FD OUTPUT_FD OUTPUT_LIMIT ADDRESS_LIMIT DEFENCES READABLE HOME
  *
  * Control messages are fixed-size packets on a SOCK_SEQPACKET socket. First comes the plan (struct plan_head, then regions,
- * launches and arguments), answered by READY; then commands (struct command), each answered by one struct reply.
+ * launches and arguments), answered by CONFINED while no untrusted code has run, then, with the kernel loaded, by READY;
+ * then commands (struct command), each answered by one struct reply. DEFENCES is a sum of the DEFENCE_… below; READABLE are
+ * the paths, separated by colons, that Landlock leaves readable, HOME the one folder that stays writable. A plan without a
+ * binary loads nothing: an empty call of such a process is known to be one.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -24,13 +27,12 @@
 #include <time.h>
 #include <unistd.h>
 
-#ifndef MAP_FIXED_NOREPLACE
-#define MAP_FIXED_NOREPLACE MAP_FIXED
-#endif
+#include "confine.h"
 
+enum { DEFENCE_NAMESPACES = 1, DEFENCE_LANDLOCK = 2, DEFENCE_SECCOMP = 4, DEFENCE_LIMITS = 8 };
 enum { MAX_REGIONS = 64, MAX_LAUNCHES = 64, MAX_ARGUMENTS = 64 };
 enum { OP_CALL = 1, OP_NOTHING = 2, OP_END = 3 };
-enum { REPLY_READY = 1, REPLY_DONE = 2, REPLY_FAULT = 3, REPLY_LOAD_FAILED = 4 };
+enum { REPLY_READY = 1, REPLY_DONE = 2, REPLY_FAULT = 3, REPLY_LOAD_FAILED = 4, REPLY_CONFINED = 5 };
 
 struct plan_head { uint32_t regions, launches; char binary[4096]; };
 /* `offset` and `mapped` are page multiples within one of the two memory files; the tensor's `size` bytes begin at `start`
@@ -82,14 +84,6 @@ static void watch_faults(void) {
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) sigaction(numbers[i], &action, NULL);
 }
 
-static void limit(int resource, rlim_t value) {
-    struct rlimit now;
-    if (getrlimit(resource, &now)) return;
-    if (now.rlim_max != RLIM_INFINITY && value > now.rlim_max) value = now.rlim_max;
-    now.rlim_cur = now.rlim_max = value;
-    setrlimit(resource, &now);
-}
-
 static void write_text(const char *path, const char *text) {
     int file = open(path, O_WRONLY | O_CLOEXEC);
     if (file < 0) return;
@@ -130,6 +124,19 @@ static int enter_namespaces(void) {
     return 1;
 }
 
+/* The last step before untrusted code; says in words what was reached. */
+static void confine(int isolated, int defences, const char *binary, const char *readable, const char *home) {
+    char paths[16384], words[128];
+    int version = 0, filtered = 0;
+    if (snprintf(paths, sizeof paths, "%s:%s", readable, binary) >= (int)sizeof paths) { errno = E2BIG; fail("paths"); }
+    if (defences & DEFENCE_LANDLOCK) version = confine_files(paths, home, 0);
+    if (defences & DEFENCE_SECCOMP) filtered = confine_calls(1);
+    int size = snprintf(words, sizeof words, "%s", isolated ? "namespaces user+pid+ipc" : "process");
+    if (version) size += snprintf(words + size, sizeof words - size, ", Landlock %d", version);
+    if (filtered) snprintf(words + size, sizeof words - size, ", seccomp");
+    say(REPLY_CONFINED, 0, 0, 0, words);
+}
+
 static void receive(void *into, size_t size, const char *what) {
     char *at = into;
     while (size) {
@@ -146,13 +153,17 @@ static int64_t now_ns(void) {
 }
 
 int main(int count, char **texts) {
-    if (count != 7) return 119;
+    if (count != 9) return 119;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     control = atoi(texts[1]);
     int files[2] = {atoi(texts[2]), atoi(texts[3])};
-    limit(RLIMIT_CORE, 0);
-    limit(RLIMIT_FSIZE, (rlim_t)strtoull(texts[4], NULL, 10));
-    int isolated = atoi(texts[6]) ? enter_namespaces() : 0;
+    const int defences = atoi(texts[6]);
+    const char *readable = texts[7], *home = texts[8];
+    int isolated = defences & DEFENCE_NAMESPACES ? enter_namespaces() : 0;
+    if (defences & DEFENCE_LIMITS) {
+        confine_resources(isolated);
+        limit(RLIMIT_FSIZE, (rlim_t)strtoull(texts[4], NULL, 10));
+    }
 
     static struct plan_head head;
     static struct region regions[MAX_REGIONS];
@@ -184,10 +195,11 @@ int main(int count, char **texts) {
         at += regions[i].mapped + guard;
     }
     close(files[0]), close(files[1]);
-    limit(RLIMIT_AS, (rlim_t)(strtoull(texts[5], NULL, 10) + total));
+    if (defences & DEFENCE_LIMITS) limit(RLIMIT_AS, (rlim_t)(strtoull(texts[5], NULL, 10) + total));
+    confine(isolated, defences, head.binary, readable, home);
 
-    void *library = dlopen(head.binary, RTLD_NOW | RTLD_LOCAL);
-    if (!library) { say(REPLY_LOAD_FAILED, 0, 0, 0, dlerror()); return 120; }
+    void *library = head.binary[0] ? dlopen(head.binary, RTLD_NOW | RTLD_LOCAL) : NULL;
+    if (!library && head.binary[0]) { say(REPLY_LOAD_FAILED, 0, 0, 0, dlerror()); return 120; }
     launcher entries[MAX_LAUNCHES];
     static void *pointers[MAX_LAUNCHES][MAX_ARGUMENTS];
     for (uint32_t i = 0; i < head.launches; i++) {
@@ -201,7 +213,7 @@ int main(int count, char **texts) {
     {
         struct reply ready;
         memset(&ready, 0, sizeof ready);
-        ready.kind = REPLY_READY, ready.own_ns = isolated, ready.address = (uint64_t)(uintptr_t)(base + guard);
+        ready.kind = REPLY_READY, ready.address = (uint64_t)(uintptr_t)(base + guard);
         if (send(control, &ready, sizeof ready, MSG_NOSIGNAL) < 0) return 121;
     }
 

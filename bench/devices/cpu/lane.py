@@ -27,15 +27,15 @@ from ...languages.c import compile_c
 from ...tasks.inputs import make_inputs
 from ...timing.samples import SIDE_OF_LETTER, Block, BlockOrder, Sample, Side
 from . import machine
+from .deck import Deck, exchanged
+from .defences import Defences
 from .memory import Arena, Array
 from .memory import Block as MemoryBlock
 from .process import CandidateProcess
 from .process import Program as CandidateProgram
 
 INPUT_SETS = 3
-"""Distinct contents that the timed calls draw from at random, all at the same addresses: a cached answer is a wrong
-one.
-"""
+"""Distinct contents of the timed calls, all at the same addresses: see `Deck`."""
 
 CONSTANTS = {"WARP": 1, "SM_COUNT": os.cpu_count() or 1, "SMEM_MAX": 0}
 _NULL_CALLS = 15
@@ -58,6 +58,7 @@ class _TimedCase:
     arena: Arena
     sets: list[_InputSet]
     estimate_ns: dict[Side, int] = field(default_factory=dict)
+    decks: dict[Side, Deck] = field(default_factory=dict)
 
 
 class CpuLane:
@@ -67,15 +68,21 @@ class CpuLane:
     lane: LaneName = "host-code"
     launch_mode = "process"
 
-    def __init__(self, cache: Path, *, namespaces: bool = True) -> None:
+    def __init__(self, cache: Path, *, defences: Defences | None = None) -> None:
         self.device = "cpu"
         self.device_id = machine.device_id()
         self._cache = cache
-        self._namespaces = namespaces
+        self._defences = defences or Defences()
 
     def compile(self, kernel: Kernel, signatures: Sequence[Signature]) -> Build:
         """Compile with the system compiler. Raises DeviceError where there is none."""
-        return compile_c(kernel, signatures, cache=self._cache, defines=machine.library_defines(kernel))
+        return compile_c(
+            kernel,
+            signatures,
+            cache=self._cache,
+            defines=machine.library_defines(kernel),
+            fenced=self._defences.compiler,
+        )
 
     def floor_us(self, task: Task, case: Case) -> float | None:
         """None: the cpu has no measured profile yet, and a datasheet's bandwidth is no floor."""
@@ -89,7 +96,7 @@ class CpuLane:
                 value=task.name,
                 next_step="Add `timed = [...]` (every device) or `timed.cpu = [...]` to the task.",
             )
-        return CpuSession(task, call_deadline_s, self._cache, self._namespaces, cancelled)
+        return CpuSession(task, call_deadline_s, self._cache, self._defences, cancelled)
 
     def close(self) -> None:
         """Nothing to end: every process of this lane lives within a session's block."""
@@ -99,13 +106,13 @@ class CpuSession:
     """One measurement on the cpu. See `bench.lane.Session`."""
 
     def __init__(
-        self, task: Task, call_deadline_s: float, cache: Path, namespaces: bool, cancelled: Callable[[], bool]
+        self, task: Task, call_deadline_s: float, cache: Path, defences: Defences, cancelled: Callable[[], bool]
     ) -> None:
         self._cancelled = cancelled
         self._task = task
         self._deadline_s = call_deadline_s
         self._cache = cache
-        self._namespaces = namespaces
+        self._defences = defences
         self._programs: dict[Side, Program] = {}
         self._timed: list[_TimedCase] = []
         self._random = np.random.default_rng(secrets.randbits(128))
@@ -177,7 +184,11 @@ class CpuSession:
         machine, and leave times that are too short.
         """
         timed = self._timed[0]
-        with self._start(side, timed.case, timed.arena) as process:
+        # A process of ours alone: what a kernel could delay here would be taken off its own times.
+        program = CandidateProgram(None, (), {})
+        trusted = self._defences.trusted_null
+        process = self._process(program, timed.arena) if trusted else self._start(side, timed.case, timed.arena)
+        with process:
             trips = []
             for _ in range(_NULL_CALLS):
                 self._sweep()
@@ -198,6 +209,7 @@ class CpuSession:
             try:
                 for side in dict.fromkeys(SIDE_OF_LETTER[letter] for letter in order):
                     processes[side] = self._start(side, timed.case, timed.arena)
+                    timed.decks[side] = Deck(INPUT_SETS, self._random, honest=self._defences.deck)
                     self._sample(side, timed, processes[side])  # first call of a process: page-in, thread pools
                 for place, letter in enumerate(order):
                     side = SIDE_OF_LETTER[letter]
@@ -212,7 +224,10 @@ class CpuSession:
     def _sample(self, side: Side, timed: _TimedCase, process: CandidateProcess) -> tuple[float, float]:
         """Nanoseconds of one cold call and of one warm call right after it; both outputs are checked."""
         begin = machine.seconds()
-        content = timed.sets[int(self._random.integers(len(timed.sets)))]
+        number, change = timed.decks[side].draw()
+        content = timed.sets[number]
+        if change:
+            content = _InputSet(exchanged(content.inputs, self._random))
         deadline_s = min(max(10e-9 * timed.estimate_ns.get(side, 0), 2.0), self._deadline_s)
         times = []
         for cold in (True, False):
@@ -244,20 +259,23 @@ class CpuSession:
         else:
             self._last = inputs
         arena.load(inputs)
-        arena.poison(self._poisoned(arena, side))
+        if self._defences.poison:
+            arena.poison(self._poisoned(arena))
         if sweep:
             self._sweep()
         nanoseconds = process.call(deadline_s)
         if elapsed is not None:
             elapsed.append(nanoseconds)
-        overrun = arena.overrun()
+        overrun = arena.overrun() if self._defences.red_zones else None
         if overrun is not None:
             raise KernelFault("incorrect", overrun, process.output())
+        process.check_settled()
         return {t.name: arena.arrays[t.name] for t in self._task.tensors if t.role != "in"}
 
-    def _poisoned(self, arena: Arena, side: Side) -> list[str]:
+    def _poisoned(self, arena: Arena) -> list[str]:
+        """Outputs and the scratch of both sides: what the other side left there must tell this one nothing."""
         outputs = [tensor.name for tensor in self._task.tensors if tensor.role == "out"]
-        return outputs + [name for name in arena.regions if name.startswith(f"{side}/")]
+        return outputs + [name for name in arena.regions if "/" in name]
 
     def _arena(self, case: Case, sides: Sequence[Side]) -> Arena:
         def shape(texts: Sequence[str], values: dict[str, int], what: str) -> tuple[int, ...]:
@@ -274,7 +292,7 @@ class CpuSession:
                 MemoryBlock(f"{side}/{s.name}", s.dtype, shape(s.shape, values, f"shape of {s.name}"), True, s.zero)
                 for s in kernel.scratch
             ]
-        return Arena(blocks)
+        return Arena(blocks, sealed=self._defences.seal)
 
     def _start(self, side: Side, case: Case, arena: Arena) -> CandidateProcess:
         program = self._programs[side]
@@ -287,10 +305,13 @@ class CpuSession:
         regions = {tensor.name: tensor.name for tensor in self._task.tensors}
         regions |= {entry.name: f"{side}/{entry.name}" for entry in program.kernel.scratch}
         candidate = CandidateProgram(program.build, launches, regions)
+        return self._process(candidate, arena)
+
+    def _process(self, program: CandidateProgram, arena: Arena) -> CandidateProcess:
         process = CandidateProcess(
-            candidate, arena, cache=self._cache, namespaces=self._namespaces, cancelled=self._cancelled
+            program, arena, cache=self._cache, defences=self._defences, cancelled=self._cancelled
         )
-        self.isolation = "namespaces (user, pid, ipc)" if process.isolated else "process"
+        self.isolation = process.isolation
         return process
 
     def inspect(self, tool: Tool, progress: Progress) -> Inspection:

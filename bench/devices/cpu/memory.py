@@ -31,6 +31,7 @@ _RED = 0xA5
 _F_ADD_SEALS, _F_SEAL_SHRINK, _F_SEAL_GROW, _F_SEAL_FUTURE_WRITE = 1033, 0x2, 0x4, 0x10
 
 Array = NDArray[Any]
+_random = np.random.default_rng()
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ class Region:
 class Arena:
     """The shared memory of one case. Close it (or use `with`) to give the memory back."""
 
-    def __init__(self, blocks: Sequence[Block]) -> None:
+    def __init__(self, blocks: Sequence[Block], *, sealed: bool = True) -> None:
         self.regions: dict[str, Region] = {}
         self._sizes = [0, 0]
         for block in blocks:
@@ -77,7 +78,7 @@ class Arena:
                 self.files.append(file)
                 os.ftruncate(file, length)
                 self._maps.append(mmap.mmap(file, length))
-                seals = _F_SEAL_SHRINK | _F_SEAL_GROW | (0 if which else _F_SEAL_FUTURE_WRITE)
+                seals = _F_SEAL_SHRINK | _F_SEAL_GROW | (0 if which or not sealed else _F_SEAL_FUTURE_WRITE)
                 fcntl.fcntl(file, _F_ADD_SEALS, seals)
         except OSError as error:
             self.close()
@@ -144,3 +145,34 @@ class Arena:
 
     def __exit__(self, *exc: object) -> None:
         self.close()
+
+
+GLANCES = 64
+"""Elements of each output looked at when the answer comes. With a share f still missing, (1 - f)^64 goes unseen."""
+
+
+class Glance:
+    """Some elements of every output, chosen at random before a call and read when its answer comes.
+
+    A kernel that answers first and computes afterwards is caught by what it has not written yet.
+    """
+
+    def __init__(self, arena: Arena) -> None:
+        self._places: list[tuple[str, Array, Array]] = []
+        for name, region in arena.regions.items():
+            if region.block.writable and "/" not in name:
+                values = arena.arrays[name].reshape(-1)
+                bits = values.view(f"u{values.itemsize}")
+                self._places.append((name, bits, _random.integers(bits.size, size=min(GLANCES, bits.size))))
+        self._seen: list[Array] = []
+
+    def take(self) -> None:
+        """Read the chosen elements now."""
+        self._seen = [bits[places] for _, bits, places in self._places]
+
+    def changed(self) -> str | None:
+        """The name of an output that is not any more as it was when `take` read it."""
+        for (name, bits, places), seen in zip(self._places, self._seen, strict=True):
+            if not np.array_equal(bits[places], seen):
+                return name
+        return None

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import functools
-import hashlib
 import os
 import select
 import signal
@@ -15,17 +12,18 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
+from typing import NamedTuple
 
 from ....store.errors import DeviceError
 from ...faults import Cancelled, KernelFault
 from ...header.plan import PlannedLaunch, PointerArg
 from ...languages.build import Build
-from ...languages.c import find_compiler
-from ...processes import clean_environment, run_limited
+from ...languages.c import build_trusted
+from ...processes import clean_environment
 from ..scalars import scalar_bits
-from .memory import GUARD, Arena
+from .defences import Defences, readable_paths
+from .memory import GUARD, Arena, Glance
 
 OUTPUT_LIMIT = 16 << 20
 ADDRESS_LIMIT = 4 << 30
@@ -36,43 +34,28 @@ _SLICE_MS = 200
 _HEAD, _REGION, _LAUNCH, _ARGUMENT = (struct.Struct(text) for text in ("=II4096s", "=QQQQII", "=64sII", "=IIQ"))
 _COMMAND, _REPLY = struct.Struct("=II"), struct.Struct("=IIqQ256s")
 _CALL, _NOTHING, _END = 1, 2, 3
-_READY, _DONE, _FAULT, _LOAD_FAILED = 1, 2, 3, 4
+_READY, _DONE, _FAULT, _LOAD_FAILED, _CONFINED = 1, 2, 3, 4, 5
 
 
-@functools.cache
 def runner(cache: Path) -> Path:
     """The compiled `candidate.c`, built by the system compiler on first use and kept in `cache`."""
-    source = resources.files(__package__).joinpath("candidate.c").read_text()
-    compiler = find_compiler()
-    key = hashlib.sha256(f"{compiler.version}\0{source}".encode()).hexdigest()[:24]
-    binary = cache / "c" / f"candidate-{key}"
-    if binary.exists():
-        return binary
-    binary.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="kforecast-cc-") as text:
-        folder = Path(text)
-        (folder / "candidate.c").write_text(source)
-        # _FORTIFY_SOURCE and the like stay off: the process exists to be crashed.
-        command = [compiler.path, "-O2", "-o", "candidate", "candidate.c", "-ldl"]
-        outcome = run_limited(command, cwd=folder, deadline_s=60.0)
-        if outcome.returncode != 0:
-            raise DeviceError(
-                "the candidate process of the cpu device does not compile",
-                value=outcome.output.strip()[:500],
-                next_step=f"Check the compiler {compiler.path} ({compiler.version}); Linux headers are needed.",
-            )
-        temporary = binary.with_name(f"{binary.name}.{os.getpid()}.{os.urandom(4).hex()}")
-        temporary.write_bytes((folder / "candidate").read_bytes())
-        temporary.chmod(0o755)
-        temporary.rename(binary)
-    return binary
+    return build_trusted("candidate.c", cache)
+
+
+class _Reply(NamedTuple):
+    kind: int
+    sequence: int
+    number: int
+    address: int
+    text: str
 
 
 @dataclass(frozen=True)
 class Program:
-    """What a candidate process runs: a compiled kernel, its launches for one case, and which region each name means."""
+    """What a candidate process runs: a compiled kernel (None: nothing, for empty calls), its launches for one case, and
+    which region each name means."""
 
-    build: Build
+    build: Build | None
     launches: Sequence[PlannedLaunch]
     regions: Mapping[str, str]
     """Tensor or scratch name as the launch says it -> name of the region in the arena."""
@@ -87,10 +70,13 @@ class CandidateProcess:
         arena: Arena,
         *,
         cache: Path,
-        namespaces: bool = True,
+        defences: Defences | None = None,
         cancelled: Callable[[], bool] = lambda: False,
     ) -> None:
         self._arena = arena
+        self._defences = defences or Defences()
+        self._glance: Glance | None = None
+        self._stopped = False
         self._cancelled = cancelled
         self._names = list(arena.regions)
         self._home = tempfile.TemporaryDirectory(prefix="kforecast-run-")
@@ -101,11 +87,13 @@ class CandidateProcess:
         self._poll.register(ours, select.POLLIN)
         self._sequence = 0
         self._base = 0
-        self.isolated = False
+        self.isolation = "process"
+        """What holds the process, in words, e.g. `namespaces user+pid+ipc, Landlock 7, seccomp`."""
         self.own_ns = 0
         with theirs:
             handed = (theirs.fileno(), *arena.files)
-            argv = [str(runner(cache)), *map(str, handed), str(OUTPUT_LIMIT), str(ADDRESS_LIMIT), str(int(namespaces))]
+            numbers = (*handed, OUTPUT_LIMIT, ADDRESS_LIMIT, self._defences.bits)
+            argv = [str(runner(cache)), *map(str, numbers), readable_paths(), self._home.name]
             try:
                 self._process = subprocess.Popen(
                     argv,
@@ -134,7 +122,8 @@ class CandidateProcess:
 
     def _start(self, program: Program) -> None:
         index = {name: number for number, name in enumerate(self._names)}
-        messages = [_HEAD.pack(len(self._names), len(program.launches), os.fsencode(program.build.binary or ""))]
+        binary = b"" if program.build is None else os.fsencode(program.build.binary or "")
+        messages = [_HEAD.pack(len(self._names), len(program.launches), binary)]
         messages.append(
             b"".join(
                 _REGION.pack(r.offset, r.mapped, r.start, r.size, int(r.block.writable), int(r.block.zeroed))
@@ -157,13 +146,25 @@ class CandidateProcess:
                 self._socket.send(message)
         except OSError:
             self._died("before it was ready")
-        reply = self._receive(_START_DEADLINE_S, "loading")
-        self.isolated = bool(reply[2])
-        self._base = reply[3]
+        # Said before any untrusted code ran, hence first: what comes later could be forged.
+        self.isolation = self._receive(_START_DEADLINE_S, "starting").text
+        self._base = self._receive(_START_DEADLINE_S, "loading").address
+        self._freeze()
 
     def call(self, deadline_s: float) -> int:
-        """Run the kernel once. Returns the parent's wall nanoseconds from command to answer, round trip included."""
+        """Run the kernel once. Returns the parent's wall nanoseconds from command to answer, round trip included.
+
+        The process is stopped again when this returns, with all its threads: what is not in the outputs by then will
+        never be, and nobody else is disturbed.
+        """
+        self._glance = Glance(self._arena) if self._defences.glance else None
         return self._command(_CALL, deadline_s)
+
+    def check_settled(self) -> None:
+        """Raise KernelFault `tampered` where an output has changed since it was looked at when the answer came."""
+        changed = self._glance.changed() if self._glance else None
+        if changed is not None:
+            raise KernelFault("tampered", f"it answered before it was done: {changed} changed after the answer")
 
     def nothing(self) -> int:
         """The round trip alone: the same command and answer with no kernel between them, in nanoseconds."""
@@ -173,6 +174,7 @@ class CandidateProcess:
         self._sequence += 1
         packet = _COMMAND.pack(op, self._sequence)
         milliseconds = max(1, int(deadline_s * 1e3))
+        self._thaw()
         begin = time.perf_counter_ns()
         try:
             self._socket.send(packet)
@@ -187,18 +189,37 @@ class CandidateProcess:
                 self._overdue(deadline_s)
             answered = self._poll.poll(_SLICE_MS)
             end = time.perf_counter_ns()
+        if self._glance is not None:
+            self._glance.take()
+        self._freeze()
         reply = self._receive(1.0, "running")
-        if reply[1] != self._sequence:
+        if reply.kind != _DONE or reply.sequence != self._sequence:
             raise KernelFault("tampered", "an answer arrived for a call that was not made: something forged it")
-        self.own_ns = reply[2]
+        self.own_ns = reply.number
         return end - begin
+
+    def _freeze(self) -> None:
+        """Stop the process with all its threads. (Where no filter refuses setsid, what left the group runs on.)"""
+        if self._defences.freeze:
+            self._stopped = self._signal(signal.SIGSTOP)
+
+    def _thaw(self) -> None:
+        if self._stopped:
+            self._stopped = not self._signal(signal.SIGCONT)
+
+    def _signal(self, number: int) -> bool:
+        try:
+            os.killpg(self._process.pid, number)
+        except ProcessLookupError:
+            return False  # it ended by itself: whoever asks it next will say so
+        return True
 
     def _overdue(self, deadline_s: float) -> None:
         output = self.output()
         self.close()
         raise KernelFault("timeout", f"one call did not finish within its deadline of {deadline_s:g} s", output)
 
-    def _receive(self, deadline_s: float, doing: str) -> tuple[int, int, int, int]:
+    def _receive(self, deadline_s: float, doing: str) -> _Reply:
         if not self._poll.poll(int(deadline_s * 1e3)):
             self._overdue(deadline_s)
         try:
@@ -208,17 +229,18 @@ class CandidateProcess:
         if len(data) != _REPLY.size:
             self._died(f"while {doing}")
         kind, sequence, number, address, raw = _REPLY.unpack(data)
+        text = raw.rstrip(b"\0").decode(errors="replace")
         if kind == _LOAD_FAILED:
-            text = raw.rstrip(b"\0").decode(errors="replace")
             raise KernelFault("compile_error", f"the compiled kernel does not load: {text}")
         if kind == _FAULT:
             output = self.output()
             self.close()
             raise KernelFault("crashed", self._explain(int(number), address), output)
-        return kind, sequence, number, address
+        return _Reply(kind, sequence, number, address, text)
 
     def _died(self, when: str) -> None:
         """The socket closed: say how the process ended."""
+        self._thaw()  # a stopped process cannot pass its exit status on
         try:
             code = self._process.wait(timeout=2.0)
         except subprocess.TimeoutExpired:
@@ -267,8 +289,7 @@ class CandidateProcess:
         if self._socket.fileno() >= 0:
             self._socket.close()
         if self._process.returncode is None:
-            with contextlib.suppress(ProcessLookupError):  # it may end by itself between the check and the kill
-                os.killpg(self._process.pid, signal.SIGKILL)
+            self._signal(signal.SIGKILL)
             self._process.wait()
         self._stdout.close()
         self._home.cleanup()

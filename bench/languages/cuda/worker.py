@@ -24,6 +24,8 @@ import traceback
 from pathlib import Path
 from typing import Any
 
+from ...fence import SYSTEM_READABLE, program_places
+from ...landlock import fence_this_process
 from .nvrtc import Nvrtc, NvrtcError
 from .protocol import decode, encode, read_frame, write_all
 
@@ -39,14 +41,17 @@ _COLD = "cold"
 _WARM_UP = 'extern "C" __global__ void warm(float* x) { x[0] = 1.0f; }'
 
 
-def confine() -> None:
-    """Give up what a compiler does not need, in the child before it sees untrusted text.
-
-    The one place for Landlock and seccomp. Until then: resource limits, a process group, a folder of its own.
+def confine(job: dict[str, Any]) -> None:
+    """Give up what a compiler does not need, in the child before it sees untrusted text: resource limits, and a fence
+    around the current folder, the system's files and the compilers' own. Whatever the kernel lacks stays open.
     """
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_FSIZE, (_FILE_BYTES, _FILE_BYTES))
     resource.setrlimit(resource.RLIMIT_AS, (_ADDRESS_BYTES, _ADDRESS_BYTES))
+    programs = [sys.argv[2], *(argv[0] for argv in job.get("commands", []))]
+    words = [*job.get("options", []), *(word for argv in job.get("commands", []) for word in argv)]
+    folders = [word[2:] for word in words if word.startswith("-I/")]  # the user's and the toolchain's, never a kernel's
+    fence_this_process([*SYSTEM_READABLE, *program_places(programs), *folders], [str(Path.cwd())])
 
 
 def main() -> None:
@@ -153,7 +158,7 @@ def _child(nvrtc: Nvrtc, job: dict[str, Any], blobs: dict[str, bytes], writer: i
         os.environ.update(TMPDIR=str(folder), HOME=str(folder))
         cpu = math.ceil(float(job["deadline_s"])) + 1
         resource.setrlimit(resource.RLIMIT_CPU, (cpu, cpu))
-        confine()
+        confine(job)
         _place(job, blobs)
         header, files = _compile(nvrtc, job, blobs) if job["kind"] == "nvrtc" else _command(job)
         write_all(writer, encode(header, files))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
+import threading
 import time
 from pathlib import Path
 
@@ -25,18 +27,51 @@ def alive(pid: int) -> bool:
     return state != "Z"
 
 
-def test_a_job_past_its_deadline_dies_with_all_it_started(pool: CompilePool, tmp_path: Path) -> None:
-    pids = tmp_path / "pids"
-    outcome = sh(pool, f"sleep 300 & echo $! > {pids}; echo $$ >> {pids}; sleep 300", deadline_s=0.5)
+def running(text: str) -> set[int]:
+    """Processes whose command line holds `text`. A fenced job cannot tell its own numbers to the outside."""
+    found = set()
+    for entry in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = entry.read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if text in words and alive(int(entry.parent.name)):
+            found.add(int(entry.parent.name))
+    return found
+
+
+def workers() -> set[int]:
+    """The compile workers that this process started, and not their children."""
+    own = f"PPid:\t{os.getpid()}\n"
+    return {pid for pid in running("cuda.worker") if own in Path(f"/proc/{pid}/status").read_text()}
+
+
+def test_a_job_past_its_deadline_dies_with_all_it_started(pool: CompilePool) -> None:
+    outcome = sh(pool, "sleep 300.0625 & sleep 300.0625", deadline_s=0.5)
     assert outcome.failure == "the compiler was still running after 0.5 s and was stopped"
-    assert not any(alive(int(pid)) for pid in pids.read_text().split())
+    assert not running("sleep 300.0625")
 
 
-def test_processes_left_behind_by_a_finished_job_are_killed(pool: CompilePool, tmp_path: Path) -> None:
-    pid = tmp_path / "pid"
-    for command in ("sleep 300", "setsid sleep 300", "setsid sh -c 'sleep 300 & wait'"):
-        assert sh(pool, f"{command} > /dev/null 2>&1 & echo $! > {pid}; sleep 0.1").ok
-        assert not alive(int(pid.read_text()))
+def test_processes_left_behind_by_a_finished_job_are_killed(pool: CompilePool) -> None:
+    for command in ("sleep 300.125", "setsid sleep 300.125", "setsid sh -c 'sleep 300.125 & wait'"):
+        assert sh(pool, f"{command} > /dev/null 2>&1 & sleep 0.1; test -d /proc/self && kill -0 $!").ok
+        assert not running("300.125")
+
+
+def test_a_job_sees_the_system_and_its_own_folder_only(pool: CompilePool, tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("hush")
+    assert "hush" not in sh(pool, f"cat {secret}; ls {tmp_path}").log
+    assert not sh(pool, "cat /etc/passwd").ok
+    assert not sh(pool, f"echo planted > {tmp_path}/planted").ok
+    assert list(tmp_path.iterdir()) == [secret]
+    assert sh(pool, "echo fine > here && cat here /usr/include/errno.h > /dev/null").ok
+
+
+def test_a_job_reaches_no_network_and_no_other_process(pool: CompilePool) -> None:
+    python = sys.executable
+    assert not sh(pool, f"{python} -c 'import socket; socket.socket()'").ok
+    assert not sh(pool, f"kill -0 {os.getpid()}").ok
 
 
 def test_a_crash_is_told_and_the_next_job_is_served(pool: CompilePool) -> None:
@@ -90,25 +125,36 @@ def test_limits_stand(pool: CompilePool) -> None:
 
 
 def test_a_worker_killed_between_jobs_is_replaced() -> None:
+    before = workers()
     with CompilePool(workers=1) as pool:
-        worker = int(sh(pool, "ps -o ppid= -p $PPID").log)
+        pool.warm()
+        (worker,) = workers() - before
         os.kill(worker, signal.SIGKILL)
         deadline = time.monotonic() + 20
         while alive(worker) and time.monotonic() < deadline:
             time.sleep(0.01)
-        assert int(sh(pool, "ps -o ppid= -p $PPID").log) != worker
+        assert sh(pool, "echo on").log == "on\n"
+        assert workers() - before - {worker}
 
 
 def test_a_worker_killed_under_a_job_is_an_error_of_the_machinery() -> None:
+    before = workers()
     with CompilePool(workers=1) as pool:
+        pool.warm()
+        (worker,) = workers() - before
+        killer = threading.Timer(0.3, os.kill, (worker, signal.SIGKILL))
+        killer.start()
         with pytest.raises(DeviceError, match="compile worker failed"):
-            sh(pool, "kill -9 $(ps -o ppid= -p $PPID)")
+            sh(pool, "sleep 300.25")
+        killer.join()
         assert sh(pool, "echo on").log == "on\n"
 
 
 def test_closing_the_pool_ends_its_workers() -> None:
+    before = workers()
     pool = CompilePool(workers=1)
-    worker = int(sh(pool, "ps -o ppid= -p $PPID").log)
+    pool.warm()
+    (worker,) = workers() - before
     pool.close()
     assert not alive(worker)
     with pytest.raises(DeviceError, match="closed"):
