@@ -133,7 +133,7 @@ class Broker:
             if word == "watch":
                 client.watching.add(rest)
                 self._forsaken.pop(rest, None)
-                self._tell_if_over(rest)
+                self._welcome(rest)
             elif word == "cancel":
                 self._cancelled.add(rest)
             elif word == "retire":
@@ -149,11 +149,13 @@ class Broker:
                 if not self._is_watched(request_id):
                     self._forsaken[request_id] = time.monotonic()
 
-    def _tell_if_over(self, request_id: str) -> None:
-        """A request may have ended between its row and its watcher: say so at once."""
+    def _welcome(self, request_id: str) -> None:
+        """A request may have ended between its row and its watcher: say so at once. If it must wait, use the time."""
         row = requests.get(self.store, request_id)
         if row is not None and row.state in ("completed", "failed", "cancelled"):
             self._say(f"done {request_id}")
+        elif row is not None and row.state == "queued" and self._busy is not None:
+            self._service.compile_ahead(row)
 
     def _pause(self) -> float:
         """Seconds until something is due though no line came."""

@@ -20,13 +20,14 @@ from ..lane import Lane
 from ..measuring import Job, measure
 from .lock import device_lock
 from .payload import MeasurePayload
+from .prefetch import Prefetch
 
 _PROGRESS_EVERY_S = 0.5
 
 
 @dataclass
 class Service:
-    """Works off requests for one device on one store. Not thread-safe: one thread calls `run`.
+    """Works off requests for one device on one store. Not thread-safe: one thread calls `run`; any, `compile_ahead`.
 
     on_progress: told (request id, text) at every step; cancelled: asked whether a request is still wanted.
     """
@@ -39,6 +40,7 @@ class Service:
 
     def __post_init__(self) -> None:
         self._lane: Lane | None = None
+        self._ahead: Prefetch | None = None
         self._checked: set[str] = set()
         self._told_at = 0.0
         self._told_step = ""
@@ -50,9 +52,12 @@ class Service:
         caller's to say. Raises StoreError where the store itself fails: without it nothing can be answered.
         """
         try:
+            job, lane = self._job(request), self._open()
+            if self._ahead is not None:
+                self._ahead.settle(job.candidate.id)
             measurement = measure(
-                self._job(request),
-                self._open(),
+                job,
+                lane,
                 device_lock=lambda: self._lock(request),
                 progress=lambda text: self._progress(request, text),
                 cancelled=lambda: self.cancelled(request.id),
@@ -64,8 +69,18 @@ class Service:
         except KforecastError as error:
             requests.fail(self.store, request.id, error.as_dict(), owner=self.owner)
 
+    def compile_ahead(self, request: Request) -> None:
+        """Compile the kernel of a request that waits, where the device is open and that leaves the times alone."""
+        ahead = self._ahead
+        kernel = None if ahead is None else kernels.get(self.store, str(request.payload.get("kernel_id")))
+        if ahead is not None and kernel is not None:
+            ahead.ask(kernel)
+
     def close(self) -> None:
         """End the device's helper processes."""
+        if self._ahead is not None:
+            self._ahead.close()
+            self._ahead = None
         if self._lane is not None:
             self._lane.close()
             self._lane = None
@@ -73,6 +88,7 @@ class Service:
     def _open(self) -> Lane:
         if self._lane is None:
             self._lane = open_lane(self.device, self._profile)
+            self._ahead = Prefetch(self._lane)
         return self._lane
 
     def _profile(self, device_id: str) -> dict[str, Any] | None:

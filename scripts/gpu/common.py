@@ -23,7 +23,6 @@ from typing import Any, Literal
 
 from kforecast.bench.broker import processes_alive
 from kforecast.bench.broker.payload import MeasurePayload
-from kforecast.bench.broker.prefetch import Prefetch
 from kforecast.bench.broker.service import Service
 from kforecast.bench.devices.catalogue import device_kind
 from kforecast.bench.header.load import load_kernel
@@ -94,7 +93,6 @@ class Bench:
         self.store = Store.open()
         self._owner = processes_alive.owner_name("script")
         self.service = Service(self.store, device, self._owner)
-        self._ahead: Prefetch | None = None
 
     @property
     def lane(self) -> Lane:
@@ -125,8 +123,6 @@ class Bench:
             )
             claimed = requests.claim(self.store, asked.id, self._owner)
             assert claimed is not None
-            if self._ahead is not None:
-                self._ahead.settle(candidate.kernel.id)
             self.service.run(claimed)
             ended = requests.get(self.store, asked.id)
             assert ended is not None
@@ -139,9 +135,9 @@ class Bench:
 
     def compile_ahead(self, kernel: Kernel) -> None:
         """Compile a kernel on another core while others are measured."""
-        if self._ahead is None:
-            self._ahead = Prefetch(self.lane)
-        self._ahead.ask(kernel)
+        _ = self.lane
+        assert self.service._ahead is not None, "an open lane has one"
+        self.service._ahead.ask(kernel)
 
     def fresh_launcher(self) -> None:
         """Measure on in a launcher process that has run nothing yet."""
@@ -151,9 +147,6 @@ class Bench:
 
     def close_device(self) -> None:
         """End the helper processes of the device; the next measurement starts new ones."""
-        if self._ahead is not None:
-            self._ahead.close()
-            self._ahead = None
         self.service.close()
 
     def __enter__(self) -> Bench:

@@ -9,9 +9,13 @@ from typing import cast
 import pytest
 
 from kforecast.bench.broker.prefetch import Prefetch
+from kforecast.bench.broker.service import Service
 from kforecast.bench.header.signature import Signature
 from kforecast.bench.lane import Lane
 from kforecast.bench.languages.build import Build
+from kforecast.bench.tasks.builtin import builtin_task
+from kforecast.store import kernels, requests, tasks
+from kforecast.store.database import Store
 from kforecast.store.errors import DeviceError
 from kforecast.store.models import Facts, Kernel, Launch
 
@@ -125,3 +129,26 @@ def test_after_closing_nothing_is_taken(lane: _Lane, ahead: Prefetch) -> None:
     ahead.close()
     ahead.close()
     assert not ahead.ask(kernel(1))
+
+
+def test_a_service_compiles_ahead_what_waits_and_not_what_it_does_not_know(
+    monkeypatch: pytest.MonkeyPatch, lane: _Lane
+) -> None:
+    monkeypatch.setattr("kforecast.bench.broker.service.open_lane", lambda device, profile: lane)
+    monkeypatch.setattr(lane, "close", lambda: None, raising=False)
+    with Store.open() as store:
+        task = builtin_task("sum_all")
+        tasks.save(store, task)
+        known = kernel(1).model_copy(update={"task_id": task.id})
+        kernels.save(store, known)
+        ids = (known.id, "k_0")
+        rows = [requests.enqueue(store, device="cuda:0", payload={"kernel_id": id_}, client="c") for id_ in ids]
+        service = Service(store, "cuda:0", "owner")
+        service.compile_ahead(rows[0])  # the device is not open yet: nobody knows what to compile with
+        service._open()
+        lane.gate.set()
+        for row in rows:
+            service.compile_ahead(row)
+        assert lane.begun.acquire(timeout=30)
+        service.close()
+    assert lane.compiled == [known.id]
