@@ -26,6 +26,7 @@ from typing import Any
 
 from ...fence import SYSTEM_READABLE, program_places
 from ...landlock import fence_this_process
+from ...processes import die_with_parent
 from .nvrtc import Nvrtc, NvrtcError
 from .protocol import decode, encode, read_frame, write_all
 
@@ -206,7 +207,10 @@ def _command(job: dict[str, Any]) -> tuple[dict[str, Any], dict[str, bytes]]:
     code = 0
     for argv in job["commands"]:
         with Path("log").open("w+b") as sink:
-            code = subprocess.run(argv, stdout=sink, stderr=subprocess.STDOUT, check=False).returncode
+            # A worker that is killed takes this process along, and this one the program. One thread: preexec_fn is safe.
+            code = subprocess.run(
+                argv, stdout=sink, stderr=subprocess.STDOUT, check=False, preexec_fn=die_with_parent
+            ).returncode
             sink.seek(0)
             log += sink.read(job.get("log_bytes", _LOG_BYTES)).decode(errors="replace")
         if code != 0:

@@ -40,6 +40,14 @@ def running(text: str) -> set[int]:
     return found
 
 
+def gone(text: str) -> bool:
+    """Whether no such process is left, soon."""
+    deadline = time.monotonic() + 20
+    while running(text) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return not running(text)
+
+
 def workers() -> set[int]:
     """The compile workers that this process started, and not their children."""
     own = f"PPid:\t{os.getpid()}\n"
@@ -145,8 +153,9 @@ def test_a_worker_killed_under_a_job_is_an_error_of_the_machinery() -> None:
         killer = threading.Timer(0.3, os.kill, (worker, signal.SIGKILL))
         killer.start()
         with pytest.raises(DeviceError, match="compile worker failed"):
-            sh(pool, "sleep 300.25")
+            sh(pool, "exec sleep 300.25")
         killer.join()
+        assert gone("300.25")
         assert sh(pool, "echo on").log == "on\n"
 
 
