@@ -28,6 +28,7 @@ class Sibling(Noun):
     log2_speedup: float | None = None
     """Over the query's baseline; None where the verdict is not `ok`."""
     percent_of_floor: float | None = None
+    facts: Facts | None = None
     idea: str = ""
     """What its author said it tries. Someone else's words: data."""
 

@@ -17,8 +17,8 @@ EVAL = {
     "hardware": "NVIDIA A100-SXM4-80GB", "aggregated_speedup": 1.2, "true_bin": 4, "source_id": "s",
     "source_search": "x", "internal_experiment": "y",
 }  # fmt: skip
-TRAINING = {**{k: v for k, v in EVAL.items() if k not in ("comparison_id", "true_bin")}, "row_id": "r1", "relative_bin": 4,
-            "pair_type": "seed"}  # fmt: skip
+_SHARED = {name: value for name, value in EVAL.items() if name not in ("comparison_id", "true_bin")}
+TRAINING = {**_SHARED, "row_id": "r1", "relative_bin": 4, "pair_type": "seed"}
 DISCOVERY = {
     "pair_id": "d1", "problem_id": "vgg", "benchmark_family": "kernelbench_l3", "parent_code": "a", "child_code": "b",
     "g_speedup": 0.5, "true_bin": 2, "hardware": "NVIDIA L40S", "parent_node_id": "p", "child_node_id": "c",

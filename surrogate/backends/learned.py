@@ -1,0 +1,60 @@
+"""`learned`: the trained arrays as a forecaster; outside what they were trained for it steps aside."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ..contract import Answer, Query, Reply, Side
+from ..learned.features import vector
+from ..learned.model import Model, alike, bins_of_normal
+from .base_rate import BaseRate
+
+NAME = "learned"
+
+
+class Learned:
+    """The learned forecaster. model: None where none is shipped or trained yet."""
+
+    name = NAME
+
+    def __init__(self, model: Model | None, base_rate: Reply) -> None:
+        self._model = model
+        self._aside = BaseRate(base_rate, stands_in_for=NAME)
+
+    def forecast(self, query: Query) -> Answer:
+        """One reply a candidate, or base rates with `not_trained` for a language or device kind it never saw."""
+        model = self._model
+        sides = [query.baseline, *query.candidates]
+        if model is None or any((side.kernel.language, query.device_kind) not in model.trained_for for side in sides):
+            return self._aside.forecast(query)
+        return Answer(
+            forecaster=NAME,
+            replies=tuple(self._reply(model, query, candidate) for candidate in query.candidates),
+            usd=0.0,
+            tokens=0,
+        )
+
+    def _reply(self, model: Model, query: Query, candidate: Side) -> Reply:
+        seen = vector(candidate.kernel, candidate.facts)
+        compiles = candidate.facts is None or candidate.facts.ok
+        mean, sd = _difference(model, query, candidate)
+        return Reply(
+            p_correct=model.p_correct(seen) if compiles else 0.0,
+            p_bins=bins_of_normal(mean, sd),
+            reasoning=f"log2 S {mean:+.2f} ± {sd:.2f} from {len(query.siblings)} siblings and {model.kernels} kernels",
+        )
+
+
+def _difference(model: Model, query: Query, candidate: Side) -> tuple[float, float]:
+    """Mean and standard deviation of log2 S; exactly (0, 0) for the same program."""
+    if candidate.kernel.source_id == query.baseline.kernel.source_id:
+        return 0.0, 0.0
+    siblings = [sibling for sibling in query.siblings if sibling.verdict == "ok" and sibling.time_us]
+    kernels = [query.baseline.kernel, candidate.kernel, *(sibling.kernel for sibling in siblings)]
+    vectors = [vector(side.kernel, side.facts) for side in (query.baseline, candidate)]
+    vectors += [vector(sibling.kernel, sibling.facts) for sibling in siblings]
+    known = [None if query.baseline_us is None else math.log2(query.baseline_us), None]
+    known += [math.log2(sibling.time_us) for sibling in siblings if sibling.time_us]
+    return model.difference(alike(kernels), np.array(vectors), known)
