@@ -21,18 +21,18 @@ import os
 import secrets
 import socket
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import resources
 from typing import Any
 
 import numpy as np
 
-from ....store.models import Task
+from ....store.models import Mismatch, Task
 from ...correctness.compare import ExactExpectation, FloatExpectation
 from ...correctness.gate import Expectation, expect
 from ...correctness.norms import TAIL_SHARE
 from ...correctness.poison import poison_bits
-from ...tasks.dtypes import carrier_dtype, item_bytes, largest
+from ...tasks.dtypes import carrier_dtype, item_bytes, largest, numpy_dtype
 from ...tasks.inputs import make_inputs
 from ...tasks.shapes import output_tensors, shape_of
 from .channel import Channel, ChannelClosed
@@ -239,7 +239,7 @@ class Oracle:
             outputs = self._take(layouts[job["layout"]], job)
             contents = self._get(job)
             if contents.expectation is None:
-                contents.expectation = expect(self._task, self._case(job), contents.inputs, self.cp)
+                contents.expectation = self._expect(job, contents)
             taken.append((contents, outputs))
             for expected in contents.expectation.tensors:
                 got = outputs[expected.tensor.name]
@@ -259,13 +259,27 @@ class Oracle:
                 failed.add(index)
         answers: list[dict[str, Any] | None] = [None] * len(jobs)
         for index, (contents, outputs) in enumerate(taken):
-            # The gate itself finds the words, and has the last one.
-            mismatch = contents.expectation.check(outputs) if index in failed and contents.expectation else None
+            # The gate itself finds the words, and has the last one. On the host: cupy would compile a dozen kernels first.
+            mismatch = self._words(contents.expectation, outputs) if index in failed and contents.expectation else None
             if mismatch is not None:
                 answers[index] = {"mismatch": mismatch.model_dump(mode="json")}
             elif jobs[index]["kind"] == "timed":
                 contents.verified[side] = outputs
         return answers
+
+    def _words(self, expectation: Expectation, outputs: dict[str, Any]) -> Mismatch | None:
+        tensors = tuple(_on(np, expected) for expected in expectation.tensors)
+        host = {name: self.cp.asnumpy(array) for name, array in outputs.items()}
+        return replace(expectation, tensors=tensors, xp=np).check(host)
+
+    def _expect(self, job: dict[str, Any], contents: _Contents) -> Expectation:
+        """The answers. Checked cases are small: numpy has them before cupy has compiled its first reduction."""
+        assert self._task is not None
+        case = self._case(job)
+        if job["kind"] == "timed":
+            return expect(self._task, case, contents.inputs, self.cp)
+        found = expect(self._task, case, _host_inputs(self._task, contents.inputs))
+        return replace(found, tensors=tuple(_on(self.cp, expected) for expected in found.tensors), xp=self.cp)
 
     def _take(self, layout: dict[str, Any], job: dict[str, Any]) -> dict[str, Any]:
         """Copies of a job's outputs, out of the launcher's reach: nothing can change them between two looks."""
@@ -315,6 +329,31 @@ class Oracle:
         return [bool(flag) for flag in flags.get()]
 
 
+def _on(xp: Any, expected: FloatExpectation | ExactExpectation) -> FloatExpectation | ExactExpectation:
+    """The expectation with its arrays on numpy or cupy."""
+
+    def move(array: Any) -> Any:
+        if xp is not np:
+            return xp.asarray(array.view(np.uint16) if array.dtype == numpy_dtype("bf16") else array)
+        return array.get() if hasattr(array, "get") else array
+
+    if isinstance(expected, ExactExpectation):
+        return replace(expected, golden=move(expected.golden))
+    scale = expected.scale
+    given = None if scale.given is None else move(scale.given)
+    moved = replace(scale, golden=move(scale.golden), row_rms=move(scale.row_rms), given=given)
+    return replace(expected, golden=move(expected.golden), scale=moved)
+
+
+def _host_inputs(task: Task, inputs: dict[str, Any]) -> dict[str, Any]:
+    """The inputs as numpy carries them: bf16 as such, not as raw bits."""
+    dtypes = {tensor.name: tensor.dtype for tensor in task.tensors}
+    return {
+        name: array.get().view(numpy_dtype("bf16")) if dtypes[name] == "bf16" else array.get()
+        for name, array in inputs.items()
+    }
+
+
 def _word(dtype: str) -> int:
     """The poison of a dtype, repeated to 8 bytes."""
     size = item_bytes(dtype)
@@ -348,6 +387,8 @@ def main() -> None:
     from ...processes import die_with_parent
 
     die_with_parent()
+    # Reductions through CUB take cupy seconds to compile, each; its own take a tenth, and speed is no matter here.
+    os.environ["CUPY_ACCELERATORS"] = ""
     sys.exit(serve(Channel(socket.socket(fileno=int(sys.argv[1]))), int(sys.argv[2])))
 
 
