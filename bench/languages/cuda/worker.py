@@ -207,7 +207,7 @@ def _command(job: dict[str, Any]) -> tuple[dict[str, Any], dict[str, bytes]]:
     code = 0
     for argv in job["commands"]:
         with Path("log").open("w+b") as sink:
-            # A worker that is killed takes this process along, and this one the program. One thread: preexec_fn is safe.
+            # A killed worker takes this process along, and this one the program. With one thread, preexec_fn is safe.
             code = subprocess.run(
                 argv, stdout=sink, stderr=subprocess.STDOUT, check=False, preexec_fn=die_with_parent
             ).returncode
