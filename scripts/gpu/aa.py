@@ -89,7 +89,16 @@ def _order(kernels: list[Named], runs: int, rng: random.Random) -> list[Named]:
 def _row(found: Measurement | str) -> dict[str, Any]:
     if isinstance(found, str):
         return {"verdict": "no answer", "reason": found, "time_us": None, "log2_low": None, "comparison": "none"}
-    keys = ("verdict", "reason", "comparison", "log2_speedup", "log2_low", "log2_high", "confidence", "interval_method")
+    keys: tuple[str, ...] = (
+        "verdict",
+        "reason",
+        "comparison",
+        "log2_speedup",
+        "log2_low",
+        "log2_high",
+        "confidence",
+        "interval_method",
+    )
     keys += ("blocks", "time_us", "noise_pct", "device_seconds", "launch_mode")
     return {key: getattr(found, key) for key in keys}
 

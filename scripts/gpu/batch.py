@@ -66,7 +66,7 @@ def main() -> None:
     rng = random.Random(asked.seed)
     with Bench(device) as bench, tempfile.TemporaryDirectory(prefix="kforecast-batch-") as folder:
         setup = Clock(0)
-        items = _items(bench, asked.tasks or builtin_names(), asked.count, rng, Path(folder))
+        items = _items(bench, asked.tasks or list(builtin_names()), asked.count, rng, Path(folder))
         load_s = setup.elapsed
         for baseline in {item.baseline.kernel.id: item.baseline for item in items}.values():
             bench.measure(baseline)  # the broker is warm, and its baselines were measured before

@@ -87,8 +87,9 @@ def _is_bandwidth(bench: Bench, task: Task, name: str, floor_us: float | None) -
     if rates is None or floor_us is None:
         return False
     case = next(case for case in task.timed_on(bench.kind) if case.name == name)
-    l2_bytes = bench.lane.facts.l2_bytes  # type: ignore[attr-defined]  # only the cuda lane has rates
-    return 1e6 * max(0, compulsory_bytes(task, case) - l2_bytes) / rates.bandwidth >= 0.999 * floor_us
+    l2_bytes: int = bench.lane.facts.l2_bytes  # type: ignore[attr-defined]  # only the cuda lane has rates
+    memory_us = 1e6 * max(0, compulsory_bytes(task, case) - l2_bytes) / rates.bandwidth
+    return memory_us >= 0.999 * floor_us
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """What the scripts here share: options, one service to measure with, the fingerprint of the run, tables and results.
 
-Every script takes `--out DIR` (one JSON file and a table go there), `--seconds N` (no new measurement begins after
+Every script takes `--out DIR` (one JSON file goes there), `--seconds N` (no new measurement begins after
 that) and `--dry` (C kernels on the cpu device: exercises the script where there is no GPU, its numbers mean nothing).
 """
 
@@ -141,9 +141,14 @@ class Bench:
 
     def fresh_launcher(self) -> None:
         """Measure on in a launcher process that has run nothing yet."""
-        fresh = getattr(self.lane, "fresh_launcher", None)
-        if fresh is not None:
-            fresh()
+        if self.kind == "cuda":
+            lane: Any = self.lane
+            try:
+                lane.launcher()  # a lane that was just opened has none to replace yet
+                lane.fresh_launcher()
+            except KforecastError as error:
+                say(f"no fresh launcher: {error}")
+                self.close_device()
 
     def close_device(self) -> None:
         """End the helper processes of the device; the next measurement starts new ones."""
@@ -217,11 +222,10 @@ def _commit() -> str:
 def report(
     out: Path, name: str, device: str, summary: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], text: str
 ) -> None:
-    """Write `name.json` and `name.txt` under `out` and print the table, which comes last."""
+    """Write `name.json` under `out`, one file a script, and print the table, which comes last."""
     out.mkdir(parents=True, exist_ok=True)
-    found = {"script": name, **fingerprint(device), "summary": summary, "rows": rows}
+    found = {"script": name, **fingerprint(device), "summary": summary, "table": text.splitlines(), "rows": rows}
     (out / f"{name}.json").write_text(json.dumps(found, indent=1, default=str) + "\n")
-    (out / f"{name}.txt").write_text(text + "\n")
     print(text)
 
 

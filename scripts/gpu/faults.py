@@ -10,10 +10,11 @@ import math
 import random
 import time
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import Any, TypeVar
 
 from common import EXHIBITS, Bench, Clock, load, options, report, say, shipped, table
 
@@ -28,6 +29,7 @@ CRASHING = {
 }
 HANGING = {"cuda": ("endless", "barrier_deadlock"), "c": ("hang", "sleeps_forever")}
 OURS = "kforecast.bench."
+_T = TypeVar("_T")
 
 
 def main() -> None:
@@ -91,15 +93,15 @@ def main() -> None:
     report(asked.out, "faults", device, summary, rows, text)
 
 
-def _cycle(kernels: list[Named]) -> Any:
+def _cycle(things: Sequence[_T]) -> Iterator[_T]:
     while True:
-        yield from kernels
+        yield from things
 
 
 def _bad(bench: Bench, count: int) -> list[Named]:
     """Two crashing kernels for each that hangs: a hang costs its whole deadline."""
     folder = EXHIBITS / ("cuda" if bench.language == "cuda" else "bad")
-    crashing, hanging = _cycle(list(CRASHING[bench.language])), _cycle(list(HANGING[bench.language]))
+    crashing, hanging = _cycle(CRASHING[bench.language]), _cycle(HANGING[bench.language])
     names = [next(hanging if number % 3 == 2 else crashing) for number in range(count)]
     suffix = ".cu" if bench.language == "cuda" else ".c"
     return [load(folder / (name + suffix), called=name) for name in names]
