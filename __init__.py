@@ -29,6 +29,8 @@ if TYPE_CHECKING:
         Task,
         Tensor,
     )
+    from .tools.forecast import forecast
+    from .tools.forecast_results import ForecastResult
     from .tools.measure import measure, measure_many
     from .tools.results import MeasureResult
 
@@ -41,6 +43,7 @@ __all__ = [
     "DeviceError",
     "Facts",
     "Forecast",
+    "ForecastResult",
     "InputError",
     "Kernel",
     "KforecastError",
@@ -55,13 +58,16 @@ __all__ = [
     "Tensor",
     "UnsupportedError",
     "__version__",
+    "forecast",
     "measure",
     "measure_many",
 ]
 
 _ERRORS = ("DeviceError", "InputError", "KforecastError", "StoreError", "UnsupportedError")
 _TOOLS = {
+    "ForecastResult": ".tools.forecast_results",
     "MeasureResult": ".tools.results",
+    "forecast": ".tools.forecast",
     "measure": ".tools.measure",
     "measure_many": ".tools.measure",
 }

@@ -18,9 +18,11 @@ from .exits import EPILOG
 
 COMMANDS = {
     "measure": ("measure", "Measure kernels: verdict, times, speedup with its interval."),
+    "forecast": ("forecast", "Forecast kernels: how likely correct, how much faster, is it worth measuring."),
     "facts": ("facts", "What is known of a kernel without running it."),
     "tasks": ("tasks", "List tasks, show one, copy its kernels, check one of your own."),
     "status": ("status", "What was measured, what waits, who holds the devices."),
+    "quarantine": ("quarantine", "Measurements that nobody believes yet: list, show, clear."),
     "doctor": ("doctor", "What this machine has, what is missing, what to do about it."),
     "export": ("exchange", "Write the store's rows to a file: jsonl, csv or db."),
     "import": ("exchange", "Read rows that another store exported."),
