@@ -26,12 +26,9 @@ _MOST_TRAITS = 5
 def brief(query: Query, *, sources: bool = True, form: Form = "table") -> str:
     """The brief of a query as text. `sources`: with the kernels' texts; an agent that wrote them needs none."""
     parts = [_task_lines(query), _baseline_line(query)]
-    if query.siblings:
-        parts.append(_sibling_table(query))
-        if form != "table":
-            parts.append("\n".join(_sibling_texts(query, form)))
-    else:
-        parts.append("measured siblings: none yet")
+    parts.append(_table(query))
+    if form != "table":
+        parts.extend(_sibling_texts(query, form))
     facts = facts_line(query)
     if facts:
         parts.append(facts)
@@ -43,7 +40,7 @@ def brief(query: Query, *, sources: bool = True, form: Form = "table") -> str:
     if sources:
         if query.task.reference_source:
             parts.append(fenced("the task's reference", query.task.reference_source))
-        parts.append(kernel_text("baseline", query.baseline.kernel))
+        parts.append(kernel_text("baseline base", query.baseline.kernel))
         for number, side in enumerate(query.candidates, 1):
             parts.append(kernel_text(_label(number, query), side.kernel))
     return "\n".join(parts)
@@ -78,8 +75,10 @@ def fenced(label: str, text: str) -> str:
 
 def facts_line(query: Query) -> str:
     """Facts of all sides on one line, or nothing where nothing is known."""
-    sides = [("baseline", query.baseline)] + [(_label(n, query), side) for n, side in enumerate(query.candidates, 1)]
-    said = [f"{label} {_facts(side.facts)}" for label, side in sides if side.facts is not None]
+    sides = [("base", query.baseline)] + [(_label(n, query), side) for n, side in enumerate(query.candidates, 1)]
+    said = [
+        f"{label.removeprefix('candidate ')} {_facts(side.facts)}" for label, side in sides if side.facts is not None
+    ]
     return f"facts: {'; '.join(said)}" if said else ""
 
 
@@ -115,14 +114,16 @@ def _baseline_line(query: Query) -> str:
     return line
 
 
-def _sibling_table(query: Query) -> str:
-    rows: list[tuple[str, ...]] = [("#", "S", "us", "floor", "like", "tunables", "text against the baseline")]
-    for number, sibling in enumerate(_ranked(query), 1):
-        rows.append(_sibling_row(number, sibling, query))
+def _table(query: Query) -> str:
+    rows: list[tuple[str, ...]] = [("#", "S", "us", "floor", "like", "tunables", "text")]
+    rows.append(_base_row(query))
+    rows.extend(_candidate_row(number, side.kernel, query) for number, side in enumerate(query.candidates, 1))
+    rows.extend(_sibling_row(number, sibling, query) for number, sibling in enumerate(_ranked(query), 1))
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-    head = "siblings measured here (S over the same baseline; like: how alike, % of candidate or baseline):"
-    return "\n".join([head, *lines])
+    head = "measured here (S over the same baseline; like: the side it resembles most; text: what differs from it):"
+    none = [] if query.siblings else ["no siblings measured yet"]
+    return "\n".join([head, *lines, *none])
 
 
 def _ranked(query: Query) -> list[Sibling]:
@@ -130,45 +131,56 @@ def _ranked(query: Query) -> list[Sibling]:
     return sorted(query.siblings, key=lambda sibling: (sibling.log2_speedup is None, -(sibling.log2_speedup or 0.0)))
 
 
+def _base_row(query: Query) -> tuple[str, ...]:
+    time = "-" if query.baseline_us is None else f"{query.baseline_us:.4g}"
+    known = query.baseline_us is not None and query.floor_us is not None
+    floor = f"{100 * (query.floor_us or 0) / (query.baseline_us or 1):.0f}%" if known else "-"
+    return "base", "1", time, floor, "-", _tunables(query.baseline.kernel) or "-", "-"
+
+
+def _candidate_row(number: int, kernel: Kernel, query: Query) -> tuple[str, ...]:
+    base = query.baseline.kernel
+    like = f"base {100 * similarity(kernel, base):.0f}%"
+    return f"c{number}", "?", "?", "?", like, _tunables(kernel) or "-", _difference(base, kernel)
+
+
 def _sibling_row(number: int, sibling: Sibling, query: Query) -> tuple[str, ...]:
     speedup = sibling.verdict if sibling.log2_speedup is None else f"{2.0**sibling.log2_speedup:.3f}"
     time = "-" if sibling.time_us is None else f"{sibling.time_us:.4g}"
     floor = "-" if sibling.percent_of_floor is None else f"{sibling.percent_of_floor:.0f}%"
-    what = _difference(query.baseline.kernel, sibling.kernel)
+    name, nearest = _nearest(sibling.kernel, query)
+    like = f"{name} {100 * similarity(sibling.kernel, nearest):.0f}%"
+    what = _difference(nearest, sibling.kernel)
     if sibling.idea:
         what = f"{what} “{_one_line(sibling.idea, _IDEA_CHARACTERS)}”"
-    return f"s{number}", speedup, time, floor, _nearest(sibling, query), _tunables(sibling.kernel) or "-", what
+    return f"s{number}", speedup, time, floor, like, _tunables(sibling.kernel) or "-", what
 
 
-def _nearest(sibling: Sibling, query: Query) -> str:
-    """Which side the sibling resembles most, and how much."""
-    sides = [(similarity(sibling.kernel, side.kernel), -n, f"c{n}") for n, side in enumerate(query.candidates, 1)]
-    alike, _, name = max([*sides, (similarity(sibling.kernel, query.baseline.kernel), -99, "base")])
-    return f"{name} {100 * alike:.0f}"
+def _nearest(kernel: Kernel, query: Query) -> tuple[str, Kernel]:
+    """The side of the query that a kernel resembles most; a candidate where it is a draw."""
+    sides = [(f"c{number}", side.kernel) for number, side in enumerate(query.candidates, 1)]
+    return max([*sides, ("base", query.baseline.kernel)], key=lambda side: similarity(kernel, side[1]))
 
 
-def _difference(baseline: Kernel, kernel: Kernel) -> str:
+def _difference(base: Kernel, kernel: Kernel) -> str:
     """How the counts of constructs differ, the largest changes first; `same text` for equal sources."""
-    if plain(baseline) == plain(kernel):
+    if plain(base) == plain(kernel):
         return "same text"
-    old, new = traits(baseline), traits(kernel)
+    old, new = traits(base), traits(kernel)
     changed = [(name, old[name], new[name]) for name in new if old[name] != new[name]]
     changed.sort(key=lambda item: (-abs(item[2] - item[1]) / (1 + item[1]), item[0]))
     return " ".join(f"{name} {a}>{b}" for name, a, b in changed[:_MOST_TRAITS]) or "other text"
 
 
 def _sibling_texts(query: Query, form: Form) -> Iterator[str]:
+    """Each sibling's source, or its lines that differ from the side it resembles most; nothing where none do."""
     for number, sibling in enumerate(_ranked(query), 1):
         if form == "source":
             yield kernel_text(f"s{number}", sibling.kernel)
             continue
-        base = max(
-            [query.baseline.kernel, *(side.kernel for side in query.candidates)],
-            key=lambda kernel: similarity(kernel, sibling.kernel),
-        )
-        lines = changed_lines(plain(base), plain(sibling.kernel))
+        name, nearest = _nearest(sibling.kernel, query)
+        lines = changed_lines(plain(nearest), plain(sibling.kernel))
         if lines:
-            name = _side_name(base, query)
             cut = lines[:_MOST_CHANGED_LINES]
             more = [f"… {len(lines) - len(cut)} more changed lines"] if len(lines) > len(cut) else []
             yield fenced(f"s{number}, lines that differ from {name}", "\n".join([*cut, *more]))
@@ -180,15 +192,8 @@ def changed_lines(old: str, new: str) -> list[str]:
     return [line for line in list(diff)[2:] if not line.startswith("@@")]
 
 
-def _side_name(kernel: Kernel, query: Query) -> str:
-    for number, side in enumerate(query.candidates, 1):
-        if side.kernel is kernel:
-            return _label(number, query)
-    return "the baseline"
-
-
 def _label(number: int, query: Query) -> str:
-    return "candidate" if len(query.candidates) == 1 else f"candidate {number}"
+    return "candidate c1" if len(query.candidates) == 1 else f"candidate c{number}"
 
 
 def _tunables(kernel: Kernel) -> str:

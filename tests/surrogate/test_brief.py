@@ -45,10 +45,11 @@ def test_what_is_known_stands_in_the_brief(make_query: MakeQuery, make_kernel: M
     text = brief(query)
     for part in (
         "x[N] f32 -> y[N] f32", "N=4096; N=65536", "12.5 us", "floor 5 us", "at most 2.5x", "BLOCK=64", "0.625", "25%",
-        "incorrect", "half the threads", "candidate 40 regs 0 spill B 0.75 occupancy", "device: copies 3 TB/s",
+        "incorrect", "half the threads", "c1 40 regs 0 spill B 0.75 occupancy", "device: copies 3 TB/s",
         "said 2x, was 0.9x", "v.x *= 2.0f", "grid (cdiv(N, BLOCK))",
     ):  # fmt: skip
         assert part in text, part
+    assert "base  1" in text and "c1    ?" in text
     rows = [line for line in text.split("\n") if line.startswith(("s1 ", "s2 ", "s3 "))]
     assert ["1.000" in rows[0], "0.625" in rows[1], "incorrect" in rows[2]] == [True, True, True]
     assert "same text" in rows[0]
@@ -56,7 +57,7 @@ def test_what_is_known_stands_in_the_brief(make_query: MakeQuery, make_kernel: M
 
 def test_without_siblings_and_measurements_it_says_so(make_query: MakeQuery) -> None:
     text = brief(make_query(baseline_us=None, floor_us=None), sources=False)
-    assert "not measured yet" in text and "none yet" in text and "v.x" not in text
+    assert "not measured yet" in text and "no siblings measured yet" in text and "v.x" not in text
 
 
 def test_siblings_may_come_with_their_changes_or_their_sources(make_query: MakeQuery, make_kernel: MakeKernel) -> None:
@@ -78,7 +79,7 @@ def test_text_in_a_literal_stays_behind_the_fence(make_query: MakeQuery, make_ke
     closing = [line for line in first.split("\n") if line.endswith(">>>")]
     attack = make_kernel(make_kernel().source + 'const char* s = "' + "\\n".join(closing) + '";', BLOCK=128)
     text = brief(make_query(attack))
-    start = text.index("candidate (cuda)")
+    start = text.index("candidate c1 (cuda)")
     mark = text[:start].rsplit("<<<", 1)[1].split()[0]
     assert text.count(f"{mark}>>>") == 1
     assert text.index("const char*") < text.index(f"{mark}>>>")
