@@ -19,6 +19,7 @@ from ...store.database import Store
 from ...store.errors import DeviceError, StoreError
 from ...store.models import Request
 from . import guard, processes_alive
+from .interrupts import remembered_interrupts
 from .protocol import address, code_fingerprint, log_path, socket_path
 
 _START_S = 20.0
@@ -86,18 +87,21 @@ def run_here(store: Store, request: Request, on_progress: Progress) -> Request:
     claimed = requests.claim(store, request.id, owner)
     if claimed is None:  # a broker was faster: its answer is as good
         return wait(store, _row(store, request), wait_s=None, on_progress=on_progress)
-    service = Service(store, request.device, owner, lambda _, text: on_progress(text))
-    try:
-        service.run(claimed)
-    except Cancelled:  # somebody ended the row: it says how
-        requests.cancel(store, request.id)
-    except StoreError:
-        raise  # nothing can be written, this row's end neither
-    except BaseException:
-        requests.cancel(store, request.id)
-        raise
-    finally:
-        service.close()
+    with remembered_interrupts() as interrupted:
+        service = Service(store, request.device, owner, lambda _, text: on_progress(text), lambda _: interrupted())
+        try:
+            service.run(claimed)
+        except Cancelled:
+            requests.cancel(store, request.id)
+            if interrupted():
+                raise KeyboardInterrupt from None
+        except StoreError:
+            raise  # nothing can be written, this row's end neither
+        except BaseException:
+            requests.cancel(store, request.id)
+            raise
+        finally:
+            service.close()
     return _row(store, request)
 
 
