@@ -41,6 +41,7 @@ _TRAITS: tuple[tuple[str, str], ...] = (
     ("restrict", r"__restrict__|\brestrict\b"),
     ("openmp", r"#\s*pragma omp"),
 )
+_NAMES = tuple(name for name, _ in _TRAITS)
 _PATTERNS = tuple((name, re.compile(pattern)) for name, pattern in _TRAITS)
 
 
@@ -113,8 +114,12 @@ def shingles(kernel: Kernel, length: int = 5) -> frozenset[tuple[str, ...]]:
 
 def traits(kernel: Kernel) -> dict[str, int]:
     """How often each construct occurs in the text, by name; the names are fixed, absent ones are 0."""
-    text = plain(kernel)
-    return {name: len(pattern.findall(text)) for name, pattern in _PATTERNS}
+    return dict(zip(_NAMES, _counts(plain(kernel)), strict=True))
+
+
+@lru_cache(maxsize=4096)
+def _counts(text: str) -> tuple[int, ...]:
+    return tuple(len(pattern.findall(text)) for _, pattern in _PATTERNS)
 
 
 def similarity(one: Kernel, other: Kernel) -> float:
