@@ -15,13 +15,16 @@ from ..store.models import Language
 from ..store.paths import runtime_dir
 from ..surrogate.backends.base_rate import NAME as BASE_RATE
 from ..surrogate.backends.base_rate import BaseRate
+from ..surrogate.backends.learned import NAME as LEARNED
+from ..surrogate.backends.learned import Learned
 from ..surrogate.backends.protocol import Backend
+from ..surrogate.contract import Reply
 from ..surrogate.metrics.controls import base_rate
 from ..surrogate.metrics.rows import Truth
 from .config import Config
+from .learned import model_for
 from .places import Place
 
-LEARNED = "learned"
 LITELLM = "litellm:"
 _BASE_RATE_ROWS = 2000
 _CALLS = 8
@@ -56,13 +59,17 @@ def choose_backend(
     """
     if asked is not None:
         return Chosen(_named(store, asked, place, languages, config, consent))
-    if (trained := _learned(place, languages)) is not None:
-        return Chosen(trained)
+    hint = ""
+    try:
+        if model_for(store, languages, place.kind) is not None:
+            return Chosen(_learned(store, place, languages))
+    except InputError as error:  # a model of another version is no model; asked for by name it is told
+        hint = str(error)
     model = configured_model(config)
     if model is None:
-        return Chosen(_base_rate(store, place, stands_in_for=LEARNED))
+        return Chosen(_base_rate(store, place, stands_in_for=LEARNED), hint)
     try:
-        return Chosen(_named(store, model, place, languages, config, consent))
+        return Chosen(_named(store, model, place, languages, config, consent), hint)
     except ConsentNeeded as error:
         return Chosen(_base_rate(store, place, stands_in_for=LEARNED), f"{error.what}. {error.next_step}")
 
@@ -82,7 +89,7 @@ def _named(
     if name == BASE_RATE:
         return _base_rate(store, place)
     if name == LEARNED:
-        return _learned(place, languages) or _base_rate(store, place, stands_in_for=LEARNED)
+        return _learned(store, place, languages)
     if name.startswith(LITELLM) and len(name) > len(LITELLM):
         ask_first(store, name, config.api_base, consent)
         from ..surrogate.backends.chat import ChatSettings
@@ -100,18 +107,23 @@ def _named(
     raise InputError("there is no such backend", value=name, next_step=step)
 
 
+def _learned(store: Store, place: Place, languages: Sequence[Language]) -> Learned:
+    """The learned forecaster, which steps aside by itself where it is not trained."""
+    return Learned(model_for(store, languages, place.kind), _rate(store, place))
+
+
 def _base_rate(store: Store, place: Place, stands_in_for: str = "") -> BaseRate:
+    return BaseRate(_rate(store, place), stands_in_for=stands_in_for)
+
+
+def _rate(store: Store, place: Place) -> Reply:
     found = readings.find(store, device=place.device, device_id=place.device_id, limit=_BASE_RATE_ROWS)
     truths = [
         Truth(r.task_name, r.baseline_id or "", r.kernel_id, r.verdict == "ok", r.log2_speedup)
         for r in found
         if r.verdict != "unsupported" and (r.verdict != "ok" or r.log2_speedup is not None)
     ]
-    return BaseRate(base_rate(truths), stands_in_for=stands_in_for)
-
-
-def _learned(place: Place, languages: Sequence[Language]) -> Backend | None:
-    return None
+    return base_rate(truths)
 
 
 def ask_first(store: Store, name: str, api_base: str | None, consent: bool) -> None:

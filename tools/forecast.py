@@ -24,7 +24,7 @@ from .facts import facts_of
 from .forecast_results import ForecastResult, forecast_result
 from .hits import TOLD
 from .kernels import Asked, Named, device_for, find_baseline, find_kernel, remember
-from .neighbours import MOST_SIBLINGS, Known, known_of, pool_of
+from .neighbours import MOST_SIBLINGS, Known, known_of, pool_of, with_facts
 from .own import Owned, OwnGiven, owned_many
 from .pairs import Standing, newest_agent, standing_of
 from .places import Place, place_of
@@ -203,11 +203,8 @@ class _Asking:
         baseline = _side(first.baseline, place)
         sides = [_side(pair.candidate, place) for pair in pairs]
         backend, hint = self._backend(pairs, place)
-        standing = standing_of(self.store, backend.name, place, self.alpha)
-        siblings = choose(
-            pool_of(self.store, known, baseline.kernel.id), baseline.kernel, [side.kernel for side in sides],
-            count=MOST_SIBLINGS,
-        )  # fmt: skip
+        pool = pool_of(self.store, known, baseline.kernel.id)
+        siblings = choose(pool, baseline.kernel, [side.kernel for side in sides], count=MOST_SIBLINGS)
         query = Query(
             task=first.candidate.task,
             device=place.device,
@@ -217,10 +214,11 @@ class _Asking:
             baseline_us=known.baseline_us,
             floor_us=known.floor_us,
             candidates=tuple(sides),
-            siblings=siblings,
-            record=self._record(standing, backend.name, place),
+            siblings=with_facts(self.store, siblings, known),
+            record=self._record(backend.name, place),
         )
         answer = backend.forecast(query)
+        standing = standing_of(self.store, answer.forecaster, place, self.alpha)  # another's, where one stepped aside
         text = self._brief(query)
         results: dict[int, ForecastResult | KforecastError] = {}
         for number, pair in enumerate(pairs):
@@ -254,12 +252,12 @@ class _Asking:
         )
         return chosen.backend, chosen.hint
 
-    def _record(self, standing: Standing, forecaster: str, place: Place) -> tuple[str, ...]:
+    def _record(self, forecaster: str, place: Place) -> tuple[str, ...]:
         """The record of who will read the brief: the forecaster asked, or the agent that is about to be."""
-        if self.detail == "concise" or forecaster.startswith("agent:"):
-            return standing.record
-        reader = newest_agent(self.store, place)
-        return standing.record if reader is None else standing_of(self.store, reader, place, self.alpha).record
+        reader = None
+        if self.detail != "concise" and not forecaster.startswith("agent:"):
+            reader = newest_agent(self.store, place)
+        return standing_of(self.store, reader or forecaster, place, self.alpha).record
 
     def _brief(self, query: Query) -> str | None:
         if self.detail == "concise":

@@ -6,9 +6,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..store import kernels, readings
+from ..store import kernels, measurements, readings
 from ..store.database import Store
-from ..store.models import Kernel
+from ..store.models import Facts, Kernel
 from ..store.readings import Reading
 from ..surrogate.contract import Sibling
 from .places import Place
@@ -18,6 +18,7 @@ POOL = 96
 """Kernels that siblings are chosen from, measured last: comparing texts takes time, and newer ideas say more."""
 _CACHED = 4096
 _kernels: dict[str, Kernel] = {}
+_facts: dict[str, Facts | None] = {}
 
 
 @dataclass(frozen=True)
@@ -106,6 +107,23 @@ def _sibling(store: Store, reading: Reading, baseline_us: float | None, measured
         log2_speedup=ratio if reading.verdict == "ok" else None,
         percent_of_floor=reading.percent_of_floor,
     )
+
+
+def with_facts(store: Store, siblings: Sequence[Sibling], known: Known) -> tuple[Sibling, ...]:
+    """The siblings with the compile facts that were noted when they were measured."""
+    newest = {reading.kernel_id: reading.id for reading in reversed(known.readings)}
+    return tuple(
+        sibling.model_copy(update={"facts": _facts_noted(store, newest[sibling.kernel.id])}) for sibling in siblings
+    )
+
+
+def _facts_noted(store: Store, measurement_id: str) -> Facts | None:
+    if measurement_id not in _facts:
+        found = measurements.get(store, measurement_id)
+        if len(_facts) >= _CACHED:
+            _facts.clear()
+        _facts[measurement_id] = None if found is None else found.facts
+    return _facts[measurement_id]
 
 
 def kernel_of(store: Store, kernel_id: str) -> Kernel | None:

@@ -59,7 +59,6 @@ def store() -> Iterator[Store]:
 @pytest.fixture
 def verify(sources: Sources, store: Store) -> Verify:
     """Put forecasts of as many new kernels into the store, each with a decision and a later measurement."""
-    baseline = load_file(sources["base"], Asked())
 
     def put(
         count: int,
@@ -72,13 +71,19 @@ def verify(sources: Sources, store: Store) -> Verify:
         quarantine: str | None = None,
         measured_first: bool = False,
         start: int = 0,
+        task: str = "double",
     ) -> list[Forecast]:
+        folder = Path(sources["base"]).parent
+        named = Path(sources["base"]).read_text().replace('"double"', f'"{task}"')
+        (folder / f"base_{task}.c").write_text(named)
+        baseline = load_file(folder / f"base_{task}.c", Asked())
         tasks.save(store, baseline.task)
         kernels.save(store, baseline.kernel)
         made = []
         for number in range(start, start + count):
-            path = Path(sources["base"]).with_name(f"variant{number}.c")
-            path.write_text(Path(sources["once"]).read_text().replace("2 * x[i]", f"2 * x[i] + 0 * {number}"))
+            path = folder / f"variant{number}.c"
+            text = Path(sources["once"]).read_text().replace('"double"', f'"{task}"')
+            path.write_text(text.replace("2 * x[i]", f"2 * x[i] + 0 * {number}"))
             kernel = load_file(path, Asked()).kernel
             kernels.save(store, kernel)
             moments = sorted((utc_now(), utc_now()), reverse=measured_first)
@@ -98,7 +103,7 @@ def verify(sources: Sources, store: Store) -> Verify:
                 store,
                 Measurement(
                     id=new_id("m"), kernel_id=kernel.id, baseline_id=baseline.kernel.id, task_id=baseline.task.id,
-                    task_name="double", device="cpu", device_id=device_id(), lane="host-code", launch_mode="process",
+                    task_name=task, device="cpu", device_id=device_id(), lane="host-code", launch_mode="process",
                     effort="quick", verdict="incorrect" if log2 is None else "ok", reason="", quarantine=quarantine,
                     log2_speedup=log2, log2_low=None if log2 is None else log2 - 0.1,
                     log2_high=None if log2 is None else log2 + 0.1, time_us=None if log2 is None else 2.0**-log2,

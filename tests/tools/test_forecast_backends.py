@@ -27,7 +27,6 @@ def chosen(store: Store, asked: str | None = None, consent: bool = False, **conf
 
 def test_without_model_and_training_the_base_rate_stands_in(store: Store) -> None:
     assert chosen(store).backend.name == "base-rate"
-    assert chosen(store, "learned").backend.name == "base-rate"
     assert chosen(store, model="agent").backend.name == "base-rate"
 
 
