@@ -51,6 +51,11 @@ class Session(Protocol):
     clock_spread_ns: float
     """Spread of an empty call on this device's clock; 0 where the clock is on the device itself."""
 
+    @property
+    def launch_mode(self) -> str:
+        """How calls were launched, once the sides are prepared: only measurements of one mode compare."""
+        ...
+
     def add(self, side: Side, program: Program) -> None:
         """Make a side known. Geometry that the device cannot launch raises KernelFault `launch_error`."""
         ...

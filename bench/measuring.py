@@ -63,6 +63,7 @@ class _Found:
     notes: tuple[str, ...] = ()
     quarantine: str | None = None
     isolation: str = ""
+    launch_mode: str = ""
     environment: dict[str, object] | None = None
     device_seconds: float = 0.0
 
@@ -160,6 +161,7 @@ def _on_device(
             _inspect(job, session, found, progress)
         finally:
             found.isolation = session.isolation
+            found.launch_mode = session.launch_mode
             found.environment = session.environment()
 
 
@@ -268,7 +270,7 @@ def _measurement(job: Job, lane: Lane, found: _Found) -> Measurement:
         device=lane.device,
         device_id=lane.device_id,
         lane=lane.lane,
-        launch_mode=lane.launch_mode,
+        launch_mode=found.launch_mode or lane.launch_mode,
         effort=job.effort,
         verdict=found.verdict,
         reason=found.reason,

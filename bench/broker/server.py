@@ -16,6 +16,7 @@ from ...store import requests
 from ...store.database import Store
 from ...store.errors import DeviceError, KforecastError, StoreError
 from ...store.models import Request
+from ..devices.catalogue import device_kind
 from ..faults import Cancelled
 from . import guard, processes_alive
 from .protocol import address, code_fingerprint, log_path, socket_path
@@ -23,6 +24,8 @@ from .scratch import scratch_folder
 from .service import Service
 
 IDLE_S = float(os.environ.get("KFORECAST_BROKER_IDLE_S", "300"))
+WORKERS = 2
+"""Requests in hand at once: one measures while the other compiles or is written up."""
 _TICK_S = 1.0
 _GRACE_S = 1.0
 """How long a request outlives the client that vanished: a client that reconnects at once is not punished."""
@@ -50,7 +53,7 @@ class Broker:
         self._retiring = False
         self._failure: BaseException | None = None
         self._last_active = time.monotonic()
-        self._busy: str | None = None
+        self._busy: set[str] = set()
 
     # -- the main thread -----------------------------------------------------------------------------------------
 
@@ -65,8 +68,11 @@ class Broker:
         listener = self._listen()
         self._selector.register(listener, selectors.EVENT_READ, "listener")
         self._selector.register(self._wake_read, selectors.EVENT_READ, "wake")
-        worker = threading.Thread(target=self._worker, name="kforecast-device", daemon=True)
-        worker.start()
+        # On the cpu one: a compiler beside a measurement would be measured too.
+        count = 1 if device_kind(self.device) == "cpu" else WORKERS
+        workers = [threading.Thread(target=self._worker, name=f"kforecast-{n}", daemon=True) for n in range(count)]
+        for worker in workers:
+            worker.start()
         try:
             while not self._ending:
                 for key, _ in self._selector.select(self._pause()):
@@ -81,14 +87,15 @@ class Broker:
                     listener.close()
                 self._deliver()
                 self._tick()
-                if not worker.is_alive():  # it failed, or it retired and has finished
+                if self._failure is not None or not any(worker.is_alive() for worker in workers):  # failed, or retired
                     self._end()
         finally:
             self._path.unlink(missing_ok=True)
             listener.close()
             self._end()
             self._work.set()
-            worker.join(timeout=30.0)
+            for worker in workers:
+                worker.join(timeout=30.0)
             self._service.close()
             self._deliver()
         return 0 if self._failure is None else _exit_code(self._failure)
@@ -154,7 +161,7 @@ class Broker:
         row = requests.get(self.store, request_id)
         if row is not None and row.state in ("completed", "failed", "cancelled"):
             self._say(f"done {request_id}")
-        elif row is not None and row.state == "queued" and self._busy is not None:
+        elif row is not None and row.state == "queued" and self._busy:
             self._service.compile_ahead(row)
 
     def _pause(self) -> float:
@@ -172,7 +179,7 @@ class Broker:
                     self._cancelled.add(request_id)
                     if row.state == "queued":
                         requests.cancel(self.store, request_id)
-        if self._busy is not None or self._clients:
+        if self._busy or self._clients:
             self._last_active = now
         elif now - self._last_active > IDLE_S:
             self._end()
@@ -206,16 +213,16 @@ class Broker:
                 if request is None:
                     self._work.wait(_TICK_S)  # a client whose wake was lost is found within a tick
                     continue
-                self._busy = request.id
+                self._busy.add(request.id)
                 self._work_off(request)
-                self._busy = None
+                self._busy.discard(request.id)
                 self._cancelled.discard(request.id)
                 self._say(f"done {request.id}")
         except BaseException as error:  # noqa: BLE001  the thread's last act: hand the failure to the main thread, which ends
             self._failure = error
             traceback.print_exc(file=sys.stderr)
         finally:
-            self._busy = None
+            self._busy.clear()
             self._wake()
 
     def _work_off(self, request: Request) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,11 +24,14 @@ from .payload import MeasurePayload
 from .prefetch import Prefetch
 
 _PROGRESS_EVERY_S = 0.5
+_TURN_S = 0.1
+"""How often a request that waits for its turn looks whether it is still wanted."""
 
 
 @dataclass
 class Service:
-    """Works off requests for one device on one store. Not thread-safe: one thread calls `run`; any, `compile_ahead`.
+    """Works off requests for one device on one store. Threads may share one: a request compiles and is written up while
+    another one measures, and the device is used in turns.
 
     on_progress: told (request id, text) at every step; cancelled: asked whether a request is still wanted.
     """
@@ -39,6 +43,7 @@ class Service:
     cancelled: Callable[[str], bool] = lambda request_id: False
 
     def __post_init__(self) -> None:
+        self._opening, self._turn = threading.Lock(), threading.Lock()
         self._lane: Lane | None = None
         self._ahead: Prefetch | None = None
         self._checked: set[str] = set()
@@ -58,7 +63,7 @@ class Service:
             measurement = measure(
                 job,
                 lane,
-                device_lock=lambda: self._lock(request),
+                device_lock=lambda: self._lock(request, lane),
                 progress=lambda text: self._progress(request, text),
                 cancelled=lambda: self.cancelled(request.id),
                 checked_before=self._checked,
@@ -77,31 +82,42 @@ class Service:
             ahead.ask(kernel)
 
     def close(self) -> None:
-        """End the device's helper processes."""
-        if self._ahead is not None:
-            self._ahead.close()
-            self._ahead = None
-        if self._lane is not None:
-            self._lane.close()
-            self._lane = None
+        """End the device's helper processes, once nobody measures."""
+        with self._turn, self._opening:
+            if self._ahead is not None:
+                self._ahead.close()
+                self._ahead = None
+            if self._lane is not None:
+                self._lane.close()
+                self._lane = None
 
     def _open(self) -> Lane:
-        if self._lane is None:
-            self._lane = open_lane(self.device, self._profile)
-            self._ahead = Prefetch(self._lane)
-        return self._lane
+        with self._opening:
+            if self._lane is None:
+                self._lane = open_lane(self.device, self._profile)
+                self._ahead = Prefetch(self._lane)
+            return self._lane
 
     def _profile(self, device_id: str) -> dict[str, Any] | None:
         found = profiles.latest(self.store, device_id, profiles.DEVICE)
         return None if found is None else found.facts
 
-    def _lock(self, request: Request) -> AbstractContextManager[None]:
-        return device_lock(
-            self._open().device_id,
-            device=self.device,
-            purpose=f"measure {request.id} for {request.client}",
-            cancelled=lambda: self.cancelled(request.id),
-        )
+    @contextmanager
+    def _lock(self, request: Request, lane: Lane) -> Iterator[None]:
+        """This service's turn first, then the device's lock: threads of one process need not poll for each other."""
+
+        def unwanted() -> bool:
+            return self.cancelled(request.id)
+
+        while not self._turn.acquire(timeout=_TURN_S):
+            if unwanted():
+                raise Cancelled
+        try:
+            purpose = f"measure {request.id} for {request.client}"
+            with device_lock(lane.device_id, device=self.device, purpose=purpose, cancelled=unwanted):
+                yield
+        finally:
+            self._turn.release()
 
     def _progress(self, request: Request, text: str) -> None:
         self.on_progress(request.id, text)

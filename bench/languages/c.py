@@ -29,7 +29,7 @@ _SCALARS: dict[Dtype, str] = {
     "f64": "double", "f32": "float", "f16": "uint16_t", "bf16": "uint16_t", "i64": "int64_t", "i32": "int32_t",
     "i16": "int16_t", "i8": "int8_t", "u64": "uint64_t", "u32": "uint32_t", "u16": "uint16_t", "u8": "uint8_t",
 }  # fmt: skip
-_COMPILE_DEADLINE_S = 60.0
+COMPILE_DEADLINE_S = 60.0
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,7 @@ def compile_c(
     *,
     cache: Path,
     defines: Sequence[str] = (),
-    deadline_s: float = _COMPILE_DEADLINE_S,
+    deadline_s: float = COMPILE_DEADLINE_S,
     fenced: bool = True,
 ) -> Build:
     """Compile a C or C++ kernel to a shared object under `cache`; compile errors are a Build that is not ok.

@@ -23,7 +23,7 @@ from ...header.plan import plan_launches
 from ...header.signature import Signature
 from ...lane import Inspection, Program, Progress, Tool
 from ...languages.build import Build
-from ...languages.c import compile_c
+from ...languages.c import COMPILE_DEADLINE_S, compile_c
 from ...tasks.inputs import make_inputs
 from ...timing.samples import SIDE_OF_LETTER, Block, BlockOrder, Sample, Side
 from . import machine
@@ -68,11 +68,14 @@ class CpuLane:
     lane: LaneName = "host-code"
     launch_mode = "process"
 
-    def __init__(self, cache: Path, *, defences: Defences | None = None) -> None:
+    def __init__(
+        self, cache: Path, *, defences: Defences | None = None, compile_deadline_s: float = COMPILE_DEADLINE_S
+    ) -> None:
         self.device = "cpu"
         self.device_id = machine.device_id()
         self._cache = cache
         self._defences = defences or Defences()
+        self._compile_deadline_s = compile_deadline_s
 
     def compile(self, kernel: Kernel, signatures: Sequence[Signature]) -> Build:
         """Compile with the system compiler. Raises DeviceError where there is none."""
@@ -81,6 +84,7 @@ class CpuLane:
             signatures,
             cache=self._cache,
             defines=machine.library_defines(kernel),
+            deadline_s=self._compile_deadline_s,
             fenced=self._defences.compiler,
         )
 
@@ -122,6 +126,7 @@ class CpuSession:
         self.clock_spread_ns = 0.0
         self._cost_s: list[float] = []
         self.isolation = "process"
+        self.launch_mode = CpuLane.launch_mode
         self._started = machine.snapshot()
 
     def add(self, side: Side, program: Program) -> None:

@@ -211,6 +211,8 @@ class Launcher:
         """
         pending = []
         graphs = []
+        # Lines that a kernel asked to persist survive a flush. Once is enough: every sample has addresses of its own.
+        check(cuda.cuCtxResetPersistingL2Cache(), "cuCtxResetPersistingL2Cache")
         for sample in message["samples"]:
             program = self.known[sample["program"]]
             marks = []
@@ -265,8 +267,6 @@ class Launcher:
 
     def _cold(self) -> None:
         assert self._flush is not None
-        # Lines that a kernel asked to persist survive any flush.
-        check(cuda.cuCtxResetPersistingL2Cache(), "cuCtxResetPersistingL2Cache")
         self._flush.launch(0, 0, self.stream)
 
     def _event(self) -> Any:

@@ -231,6 +231,8 @@ class Oracle:
     def _judge(self, layouts: list[Any], side: str, jobs: list[dict[str, Any]]) -> list[dict[str, Any] | None]:
         """The gate on every job's outputs: queued for all of them, then waited for once."""
         assert self._task is not None
+        if not jobs:
+            return []
         taken: list[tuple[_Contents, dict[str, Any]]] = []
         floats: list[tuple[int, FloatExpectation, int]] = []
         exact: list[tuple[int, tuple[int, int, int], Any]] = []
@@ -259,12 +261,12 @@ class Oracle:
                 failed.add(index)
         answers: list[dict[str, Any] | None] = [None] * len(jobs)
         for index, (contents, outputs) in enumerate(taken):
-            # The gate itself finds the words, and has the last one. On the host: cupy would compile a dozen kernels first.
+            # The gate itself finds the words, and has the last one; on the host, where nothing is compiled for it.
             mismatch = self._words(contents.expectation, outputs) if index in failed and contents.expectation else None
             if mismatch is not None:
                 answers[index] = {"mismatch": mismatch.model_dump(mode="json")}
             elif jobs[index]["kind"] == "timed":
-                contents.verified[side] = outputs
+                contents.verified[side] = {name: array.copy() for name, array in outputs.items()}
         return answers
 
     def _words(self, expectation: Expectation, outputs: dict[str, Any]) -> Mismatch | None:
@@ -282,7 +284,7 @@ class Oracle:
         return replace(found, tensors=tuple(_on(self.cp, expected) for expected in found.tensors), xp=self.cp)
 
     def _take(self, layout: dict[str, Any], job: dict[str, Any]) -> dict[str, Any]:
-        """Copies of a job's outputs, out of the launcher's reach: nothing can change them between two looks."""
+        """A job's outputs where they lie: the launcher is idle while they are judged."""
         assert self._task is not None
         case = self._case(job)
         return {
@@ -290,7 +292,7 @@ class Oracle:
                 self._slab + job["out"] + layout["outputs"][tensor.name][0],
                 shape_of(tensor, case),
                 carrier_dtype(tensor.dtype, self.cp),
-            ).copy()
+            )
             for tensor in output_tensors(self._task)
         }
 

@@ -62,10 +62,12 @@ _WRITES = ("st.", "atom.", "red.")
 
 
 def writable_state(ptx: str) -> tuple[str, ...]:
-    """Device variables that outlive a launch and that the program may write, sorted: memory a kernel can keep answers in.
+    """Device variables that outlive a launch and that the program may write, sorted: memory a kernel can keep
+    answers in.
 
-    A variable counts where an instruction writes it by name, or takes its address and it has no initial value: a table of
-    constants is initialised and only read. Headers leave variables behind that no instruction names; they do not count.
+    A variable counts where an instruction writes it by name, or takes its address and it has no initial value: a
+    table of constants is initialised and only read. Headers leave variables behind that no instruction names; they
+    do not count.
     """
     bodies = "\n".join(body for _, body in _bodies(ptx))
     found = set()
