@@ -20,7 +20,7 @@ class Prefetch:
     """Compiles kernels into the lane's cache ahead of their measurement. Threads may share it.
 
     Only where compiling leaves the times alone, in a device-only lane: elsewhere `ask` does nothing. At most `most`
-    kernels wait or compile at once. threads: None is all cores but two.
+    kernels wait or compile at once. threads: None is half of all cores but two, as the helpers of the device need some too.
     """
 
     def __init__(self, lane: Lane, *, threads: int | None = None, most: int = MOST_ASKED) -> None:
@@ -30,7 +30,7 @@ class Prefetch:
         self._asked: dict[str, Future[Build]] = {}
         self._threads: ThreadPoolExecutor | None = None
         if lane.lane == "device-only":
-            count = threads or max(1, len(os.sched_getaffinity(0)) - CORES_LEFT_FREE)
+            count = threads or max(1, (len(os.sched_getaffinity(0)) - CORES_LEFT_FREE) // 2)
             self._threads = ThreadPoolExecutor(count, thread_name_prefix="kforecast-prefetch")
 
     def ask(self, kernel: Kernel) -> bool:

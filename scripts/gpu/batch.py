@@ -16,12 +16,14 @@ import shutil
 import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from common import EXHIBITS, SLOW_SEEDS, Bench, Clock, load, options, quantile, report, say, shipped, table
 
+from kforecast.bench.broker.server import WORKERS
 from kforecast.bench.header.configure import configurations
 from kforecast.bench.header.load import load_kernel
 from kforecast.bench.tasks.builtin import builtin_kernel, builtin_names
@@ -142,17 +144,24 @@ def _tuned(bench: Bench, task: str) -> Iterator[Recipe]:
 def _measured(bench: Bench, items: list[Item], clock: Clock) -> Iterator[dict[str, Any]]:
     for item in items[:COMPILED_AHEAD]:
         bench.compile_ahead(item.candidate.kernel)
-    for number, item in enumerate(items):
+
+    def one(item: Item) -> tuple[Measurement | str | None, float]:
         if clock.over:
-            say(f"time is over: {len(items) - number} kernels left out")
-            return
-        for later in items[number + COMPILED_AHEAD : number + COMPILED_AHEAD + 1]:
-            bench.compile_ahead(later.candidate.kernel)
+            return None, 0.0
         begin = clock.elapsed
-        found = bench.measure(item.candidate, item.baseline, effort="quick", deadline_s=3.0)
-        yield _row(item, found, clock.elapsed - begin)
-        if number % 100 == 99:
-            say(f"{clock.elapsed:6.1f} s  {number + 1} kernels, {(number + 1) / clock.elapsed:.1f} a second")
+        return bench.measure(item.candidate, item.baseline, effort="quick", deadline_s=3.0), clock.elapsed - begin
+
+    # As many at once as a broker has in hand: one measures while the others compile or are written up.
+    with ThreadPoolExecutor(WORKERS if bench.kind == "cuda" else 1) as pool:
+        for number, (item, (found, seconds)) in enumerate(zip(items, pool.map(one, items), strict=True)):
+            for later in items[number + COMPILED_AHEAD : number + COMPILED_AHEAD + 1]:
+                bench.compile_ahead(later.candidate.kernel)
+            if found is None:
+                say(f"time is over: {len(items) - number} kernels left out")
+                return
+            yield _row(item, found, seconds)
+            if number % 100 == 99:
+                say(f"{clock.elapsed:6.1f} s  {number + 1} kernels, {(number + 1) / clock.elapsed:.1f} a second")
 
 
 def _row(item: Item, found: Measurement | str, seconds: float) -> dict[str, Any]:

@@ -20,6 +20,8 @@ def main() -> None:
     parser = options(__doc__, seconds=240)
     parser.add_argument("--cap", type=float, default=3.0, help="seconds of sampling a measurement (3)")
     parser.add_argument("--effort", default="normal")
+    parser.add_argument("--times", type=int, default=1, help="cases so many times as large (1)")
+    parser.add_argument("--tuned-only", action="store_true", help="no seed kernels: times and floors alone")
     parser.add_argument("tasks", nargs="*", help="built-in tasks (all)")
     asked = parser.parse_args()
     device = "cpu" if asked.dry else asked.device
@@ -27,11 +29,12 @@ def main() -> None:
     rows: list[dict[str, Any]] = []
     with Bench(device) as bench:
         for name in asked.tasks or builtin_names():
-            for role in ("seed", "tuned"):
+            for role in ("tuned",) if asked.tuned_only else ("seed", "tuned"):
                 if clock.over or builtin_kernel(name, bench.language, role) is None:
                     say(f"{name} {role}: left out")
                     continue
-                candidate, seed = shipped(bench, name, role), shipped(bench, name, "seed")
+                candidate = shipped(bench, name, role, times=asked.times)
+                seed = None if asked.tuned_only else shipped(bench, name, "seed", times=asked.times)
                 found = bench.measure(candidate, seed, effort=asked.effort, deadline_s=10.0, cap_s=asked.cap)
                 rows.append(_row(bench, name, role, candidate.task, found))
                 say(f"{clock.elapsed:6.1f} s  {name} {role}: {rows[-1]['verdict']}")
@@ -49,7 +52,14 @@ def main() -> None:
     keys += ["over_floor", "noise_pct", "blocks", "device_s"]
     text = table(keys, [[row.get(key) for key in keys] for row in rows])
     problems = [f"{row['task']} {row['role']}: {row['reason']}" for row in rows if row["reason"]]
-    report(asked.out, "builtin", device, summary, rows, "\n".join([text, *problems, str(summary)]))
+    report(
+        asked.out,
+        "builtin" if asked.times == 1 else "builtin_large",
+        device,
+        summary,
+        rows,
+        "\n".join([text, *problems, str(summary)]),
+    )
 
 
 def _row(bench: Bench, name: str, role: str, task: Task, found: Measurement | str) -> dict[str, Any]:

@@ -42,6 +42,9 @@ EXHIBITS = ROOT / "tests" / "exhibits"
 SLOW_SEEDS = ("attention", "gemm_bf16", "histogram", "gemm_f32")
 """Tasks whose seed kernel takes milliseconds a call on a large GPU: no sensible baseline."""
 
+LONG_AXIS = {"embedding": "T"}
+"""The size along which a task grows, where it is not the first: more lookups, not a larger table."""
+
 SHORT: dict[str, Sizes] = {
     "vector_add": {"N": 65536},
     "bias_gelu": {"R": 64, "C": 512},
@@ -170,18 +173,30 @@ def load(source: Path | str, *, task: Task | None = None, settings: Sizes | None
     return Named(stamp(loaded.kernel), loaded.task, called or str(source), loaded.warnings)
 
 
-def shipped(bench: Bench, task: str, role: Literal["seed", "tuned"], *, short: bool = False) -> Named:
-    """A built-in task's kernel; `short`: on sizes at which it takes a few microseconds."""
+def shipped(bench: Bench, task: str, role: Literal["seed", "tuned"], *, short: bool = False, times: int = 1) -> Named:
+    """A built-in task's kernel; `short`: on sizes at which it takes a few microseconds; `times`: on cases so many times as
+    large."""
     path = builtin_kernel(task, bench.language, role)
     assert path is not None, f"{task} has no {role} kernel"
     called = f"{task}/{role}" + ("/short" if short else "")
-    return load(path, task=shortened(task, bench.kind) if short else None, called=called)
+    other = shortened(task, bench.kind) if short else enlarged(task, bench.kind, times) if times > 1 else None
+    return load(path, task=other, called=called)
 
 
 def shortened(name: str, kind: str) -> Task:
     """A built-in task with one small timed case."""
     task = builtin_task(name)
     return task.model_copy(update={"timed": {kind: (Case(sizes=SHORT[name]),)}})
+
+
+def enlarged(name: str, kind: str, times: int) -> Task:
+    """A built-in task with timed cases `times` as long along their first size."""
+    task = builtin_task(name)
+    cases = []
+    for case in task.timed_on(kind):
+        first = LONG_AXIS.get(name, next(iter(case.sizes)))
+        cases.append(case.model_copy(update={"sizes": {**case.sizes, first: times * case.sizes[first]}}))
+    return task.model_copy(update={"timed": {kind: tuple(cases)}})
 
 
 def fingerprint(device: str) -> dict[str, Any]:
