@@ -5,7 +5,7 @@ Wanted: every verdict `ok`; where the floor is bandwidth, the tuned kernel withi
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from common import Bench, Clock, options, report, say, shipped, table
 
@@ -27,9 +27,10 @@ def main() -> None:
     device = "cpu" if asked.dry else asked.device
     clock = Clock(asked.seconds)
     rows: list[dict[str, Any]] = []
+    roles: tuple[Literal["seed", "tuned"], ...] = ("tuned",) if asked.tuned_only else ("seed", "tuned")
     with Bench(device) as bench:
         for name in asked.tasks or builtin_names():
-            for role in ("tuned",) if asked.tuned_only else ("seed", "tuned"):
+            for role in roles:
                 if clock.over or builtin_kernel(name, bench.language, role) is None:
                     say(f"{name} {role}: left out")
                     continue

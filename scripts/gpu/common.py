@@ -174,8 +174,9 @@ def load(source: Path | str, *, task: Task | None = None, settings: Sizes | None
 
 
 def shipped(bench: Bench, task: str, role: Literal["seed", "tuned"], *, short: bool = False, times: int = 1) -> Named:
-    """A built-in task's kernel; `short`: on sizes at which it takes a few microseconds; `times`: on cases so many times as
-    large."""
+    """A built-in task's kernel; `short`: on sizes at which it takes a few microseconds; `times`: on cases so many times
+    as large.
+    """
     path = builtin_kernel(task, bench.language, role)
     assert path is not None, f"{task} has no {role} kernel"
     called = f"{task}/{role}" + ("/short" if short else "")
