@@ -23,13 +23,14 @@ class Reading:
     baseline_us: float | None
     percent_of_floor: float | None
     launch_mode: str
-    censored: bool
     created_at: str
+    censored: int
+    """1: stopped early because clearly slower, so that the numbers are rough."""
 
 
 _COLUMNS = (
     "id, task_name, kernel_id, baseline_id, verdict, log2_speedup, time_us, baseline_us, percent_of_floor, "
-    "launch_mode, censored, created_at"
+    "launch_mode, created_at, censored"
 )
 
 
@@ -53,4 +54,4 @@ def find(
         f"SELECT {_COLUMNS} FROM measurements WHERE {' AND '.join(where)} ORDER BY created_at DESC, seq DESC LIMIT ?",
         (*parameters, -1 if limit is None else limit),
     )
-    return [Reading(**{**dict(row), "censored": bool(row["censored"])}) for row in rows]
+    return [Reading(*row) for row in rows]

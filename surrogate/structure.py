@@ -43,6 +43,8 @@ _TRAITS: tuple[tuple[str, str], ...] = (
 )
 _NAMES = tuple(name for name, _ in _TRAITS)
 _PATTERNS = tuple((name, re.compile(pattern)) for name, pattern in _TRAITS)
+_MOST_SIMILARITIES = 1 << 17
+_similarities: dict[tuple[str, str], float] = {}
 
 
 def plain(kernel: Kernel) -> str:
@@ -127,8 +129,19 @@ def similarity(one: Kernel, other: Kernel) -> float:
 
     Jaccard index of the shingles, agreement of the tunable values (in octaves), equal launches and options.
     """
+    # Asked again and again of the same pairs: siblings against siblings, for every question about a task.
+    key = (one.source_id, other.source_id) if one.source_id < other.source_id else (other.source_id, one.source_id)
+    if key not in _similarities:
+        if len(_similarities) >= _MOST_SIMILARITIES:
+            _similarities.clear()
+        _similarities[key] = _similarity(one, other)
+    return _similarities[key]
+
+
+def _similarity(one: Kernel, other: Kernel) -> float:
     a, b = shingles(one), shingles(other)
-    text = len(a & b) / len(a | b)
+    shared = len(a & b)
+    text = shared / (len(a) + len(b) - shared)
     names = one.tunables.keys() | other.tunables.keys()
     tunables = (
         sum(_near(one.tunables.get(name), other.tunables.get(name)) for name in names) / len(names) if names else 1.0

@@ -109,7 +109,8 @@ def _named(
 
 def _learned(store: Store, place: Place, languages: Sequence[Language]) -> Learned:
     """The learned forecaster, which steps aside by itself where it is not trained."""
-    return Learned(model_for(store, languages, place.kind), _rate(store, place))
+    model = model_for(store, languages, place.kind)
+    return Learned(model, _rate(store, place) if model is None else base_rate(()))  # a trained one needs no stand-in
 
 
 def _base_rate(store: Store, place: Place, stands_in_for: str = "") -> BaseRate:

@@ -16,6 +16,7 @@ from .places import Place
 MOST_SIBLINGS = 8
 POOL = 96
 """Kernels that siblings are chosen from, measured last: comparing texts takes time, and newer ideas say more."""
+_MOST_READINGS = 2000
 _CACHED = 4096
 _kernels: dict[str, Kernel] = {}
 _facts: dict[str, Facts | None] = {}
@@ -52,7 +53,7 @@ class Known:
 
 def known_of(store: Store, task_id: str, place: Place, baseline_id: str) -> Known:
     """Read what is measured of a task on a device, in the launch mode that the baseline was last measured in."""
-    found = readings.find(store, task_id=task_id, device=place.device, device_id=place.device_id)
+    found = readings.find(store, task_id=task_id, device=place.device, device_id=place.device_id, limit=_MOST_READINGS)
     about = [reading for reading in found if baseline_id in (reading.kernel_id, reading.baseline_id)]
     mode = next((reading.launch_mode for reading in (*about, *found)), None)
     kept = tuple(reading for reading in found if reading.launch_mode == mode)
