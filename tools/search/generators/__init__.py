@@ -1,0 +1,1 @@
+"""Generators: where candidates come from."""

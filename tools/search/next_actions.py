@@ -1,0 +1,218 @@
+"""What to do next: a pure function of state, configuration and the search's clock. The loop only carries it out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from ...store.models import Effort
+from .budget import limit_reached
+from .events import Purpose
+from .policies.protocol import Policy
+from .policies.value import belief, expected_gain
+from .state import MOST_LOST, Node, State
+
+_MOST_RESERVED = 0.25
+"""Share of the GPU seconds that is kept back for verifying the winner, at most."""
+_MOST_DROPPED = 4
+"""Times `speculate` candidates that may be dropped for each one measured before what was dropped is looked at again."""
+_WORTH_REVIVING = 1e-3
+"""Expected gain in octaves below which what was dropped stays dropped."""
+
+
+@dataclass(frozen=True)
+class Propose:
+    """Ask the generator for child `ordinal` of a node."""
+
+    index: int
+    ordinal: int
+
+
+@dataclass(frozen=True)
+class AskForecast:
+    """Ask the forecaster about a candidate; `forbidden`: the limit that does not allow it, or ''."""
+
+    index: int
+    forbidden: str = ""
+
+
+@dataclass(frozen=True)
+class Revive:
+    """Measure what was dropped after all."""
+
+    index: int
+
+
+@dataclass(frozen=True)
+class Measure:
+    """Measure a candidate."""
+
+    index: int
+    effort: Effort
+    purpose: Purpose
+
+
+@dataclass(frozen=True)
+class CallOff:
+    """Cancel the measurements in flight."""
+
+
+@dataclass(frozen=True)
+class Finish:
+    """End the search, for now."""
+
+    outcome: Literal["completed", "failed", "cancelled", "paused"]
+    reason: str
+
+
+Action = Propose | AskForecast | Revive | Measure | CallOff | Finish
+
+
+@dataclass(frozen=True)
+class Abilities:
+    """What the engine must know of generator and forecaster. asks: proposals come from outside, unasked."""
+
+    asks: bool = False
+    costs: bool = False
+    """The forecaster takes money or tokens."""
+
+
+def next_action(state: State, policy: Policy, abilities: Abilities | None = None) -> Action | None:
+    """The next thing to begin; None: wait for what is in flight, or for somebody's word."""
+    able = abilities or Abilities()
+    if state.phase == "ended":
+        return None
+    if state.phase != "running":
+        return _wind_up(state)
+    if state.nodes[0].log2 is None:
+        return _plant(state)
+    return _grow(state, policy, able) or _end(state, able)
+
+
+def _plant(state: State) -> Action | None:
+    """The seed comes first: it is the baseline of everything, so it must be right."""
+    root = state.nodes[0]
+    if root.verdict is not None:
+        return Finish("failed", f"The seed is not ok: {root.verdict}. {root.detail}".strip())
+    if root.lost > MOST_LOST:
+        return Finish("failed", f"The seed could not be measured. {root.detail}".strip())
+    return None if state.in_flight else Measure(0, state.config.effort, "seed")
+
+
+def _wind_up(state: State) -> Action | None:
+    if state.in_flight:
+        return CallOff()
+    if state.phase == "stopping":
+        return Finish("cancelled", "It was stopped.")
+    return Finish("paused", "It was paused.")
+
+
+def _grow(state: State, policy: Policy, able: Abilities) -> Action | None:
+    """Forecast, propose or measure; None: none of them can begin now."""
+    for index in state.to_forecast:
+        if state.in_flight_count("forecast") >= state.config.proposing:
+            break
+        paying = {"usd": 0.0, "tokens": 0.0} if able.costs else {}
+        over = limit_reached(state.budget, state.spent, paying) if able.costs else None
+        return AskForecast(index, over if over in ("usd", "tokens") and over is not None else "")
+    for index in state.audits:
+        if _may_measure(state):
+            return Measure(index, state.config.effort, "audit")
+    more = policy.wants_more(state) or _starves(state)
+    if more and not able.asks:
+        proposal = _proposal(state, policy)
+        if proposal is not None or state.in_flight_count("propose") > 0:
+            return proposal
+    return _measurement(state, policy) if _may_measure(state) else None
+
+
+def _starves(state: State) -> bool:
+    """Nothing waits, since forecasts dropped what was proposed: more is worth proposing, within reason."""
+    enough = _MOST_DROPPED * state.config.speculate * (state.explored + 1)
+    return not state.ready and state.spent.candidates < enough
+
+
+def _proposal(state: State, policy: Policy) -> Propose | None:
+    full = state.in_flight_count("propose") >= state.config.proposing
+    if full or proposing_forbidden(state) or _measuring_forbidden(state, ahead=False):
+        return None
+    index = policy.expand(state)
+    return None if index is None else Propose(index, state.nodes[index].begun)
+
+
+def _may_measure(state: State) -> bool:
+    return state.in_flight_count("measure") < state.config.measuring and _measuring_forbidden(state) is None
+
+
+def _measurement(state: State, policy: Policy) -> Measure | None:
+    choice = policy.measure(state)
+    return None if choice is None else Measure(choice.index, choice.effort, "explore")
+
+
+def proposing_forbidden(state: State) -> str | None:
+    """The limit that forbids another proposal, or None."""
+    waiting = state.in_flight_count("propose")
+    return limit_reached(state.budget, state.spent, {"candidates": waiting + 1})
+
+
+def _measuring_forbidden(state: State, *, ahead: bool = True) -> str | None:
+    """The limit that forbids another exploring measurement, or None.
+
+    ahead: what is in flight counts as spent already, which it is not where the question is whether to go on at all.
+    """
+    flying = [begun for begun in state.in_flight.values() if begun.work == "measure"] if ahead else []
+    coming = {
+        "measurements": len(flying) + 1.0,
+        "gpu_seconds": sum(state.mean_seconds(begun.effort) for begun in flying),
+    }
+    if state.config.verify and state.best.parent >= 0 and not state.best.verified:
+        limit = state.budget.gpu_seconds or 0.0
+        coming["gpu_seconds"] += min(state.mean_seconds("claim"), _MOST_RESERVED * limit)
+        coming["measurements"] += (state.budget.measurements or 0) > 2
+    return limit_reached(state.budget, state.spent, coming)
+
+
+def _end(state: State, able: Abilities) -> Action | None:
+    """Nothing more can be explored now: wait for what is in flight, revive, verify the winner, then finish."""
+    if state.in_flight:
+        return None
+    forbidden = _measuring_forbidden(state)
+    if forbidden is None:
+        revived = _revival(state)
+        if revived is not None:
+            return Revive(revived.index)
+    reached = forbidden or proposing_forbidden(state)
+    if able.asks and reached is None:
+        return None
+    unverified = _to_verify(state)
+    if unverified is not None:
+        return Measure(unverified.index, "claim", "verify")
+    if reached is None:
+        return Finish("completed", "Everything there was to try was tried.")
+    return Finish("completed", f"The budget is spent: {reached}.")
+
+
+def _revival(state: State) -> Node | None:
+    """The dropped candidate that may gain most, where it is worth a measurement."""
+    incumbent = state.best.log2 or 0.0
+    found: tuple[float, Node] | None = None
+    for index in state.dropped:
+        node = state.nodes[index]
+        if node.final or node.decision == "trust":
+            continue
+        p, mean, sd = belief(state, node)
+        gain = p * expected_gain(mean, sd, incumbent)
+        if gain > _WORTH_REVIVING and (found is None or gain > found[0]):
+            found = (gain, node)
+    return None if found is None else found[1]
+
+
+def _to_verify(state: State) -> Node | None:
+    """The winner, where it is to be measured again and the budget still allows it."""
+    best = state.best
+    if not state.config.verify or best.parent < 0 or best.verified or best.effort == "claim":
+        return None
+    verified = sum(1 for node in state.nodes if node.effort == "claim") if state.seconds.get("claim") else 0
+    if verified >= state.config.verify_most or best.lost > 0:
+        return None
+    return None if limit_reached(state.budget, state.spent, {"measurements": 1}) else best

@@ -1,0 +1,1 @@
+"""Policies: which candidate is worth improving next, and which is worth measuring."""
