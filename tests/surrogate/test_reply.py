@@ -138,3 +138,13 @@ def test_the_repair_turn_says_what_was_wrong_and_which_are_missing() -> None:
 def test_there_are_eight_bins(count: int) -> None:
     with pytest.raises(ReplyError, match="8 bin probabilities"):
         reply_from(0.5, [1 / 8] * count)
+
+
+@pytest.mark.parametrize(("total", "kept"), [(0.749, False), (0.75, True), (1.0, True), (1.10, True), (1.101, False)])
+def test_the_sum_has_exact_limits(total: float, kept: bool) -> None:
+    given_bins = [0, 0, 0, total / 4, total / 2, total / 4, 0, 0]
+    if kept:
+        assert reply_from(0.5, given_bins).raw_sum == pytest.approx(total)
+    else:
+        with pytest.raises(ReplyError, match="sum to 1"):
+            reply_from(0.5, given_bins)

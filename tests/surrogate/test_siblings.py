@@ -85,3 +85,8 @@ def test_every_candidate_gets_its_nearest(make_kernel: MakeKernel) -> None:
 
 def test_an_empty_pool_gives_nothing(make_kernel: MakeKernel) -> None:
     assert choose([], make_kernel(BLOCK=256), [make_kernel(BLOCK=64)]) == ()
+
+
+def test_of_two_measurements_of_one_program_the_first_stands(make_kernel: MakeKernel) -> None:
+    new, old = (Sibling(kernel=make_kernel(BLOCK=32), log2_speedup=log2, time_us=1.0) for log2 in (0.2, 0.1))
+    assert choose([new, old], make_kernel(BLOCK=256), [make_kernel(BLOCK=64)]) == (new,)

@@ -263,3 +263,12 @@ def test_a_dead_holder_frees_its_slot(tmp_path: Path) -> None:
     holder.stdin.close()
     with FileSlots(tmp_path, 1, timeout_s=5)():
         pass
+
+
+def test_the_repair_turn_changes_no_candidate_that_was_answered(
+    make_query: MakeQuery, make_kernel: Callable[..., object]
+) -> None:
+    query = make_query(make_kernel(BLOCK=32), make_kernel(BLOCK=64))
+    both = Completion(calls=tuple((TOOL_NAME, arguments(0.7, candidate=n)) for n in (1, 2)), usd=0.01, tokens=1)
+    answer = backend(Scripted(call(0.1, candidate=1), both)).forecast(query)
+    assert [reply.p_correct for reply in answer.replies if reply] == [0.1, 0.7]

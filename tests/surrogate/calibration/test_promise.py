@@ -109,6 +109,13 @@ def test_rare_pairs_among_the_sure_weigh_more_than_many_among_the_unsure() -> No
     assert learn_from([*audited, *measured], 0.1).pairs == (25 * 20 + 200) // 20
 
 
+def test_an_error_of_little_weight_still_counts_as_one() -> None:
+    audited = [(0.99, False, 20.0)] * 25
+    measured = [(0.6, index == 0, 1.0) for index in range(200)]
+    one = learn_from([*audited, *measured], 0.2)
+    assert (one.threshold, one.pairs, one.wrong) == (0.6, 35, 1)
+
+
 @pytest.fixture(scope="module")
 def simulation() -> ModuleType:
     spec = importlib.util.spec_from_file_location("simulate_promise", ROOT / "scripts" / "simulate_promise.py")

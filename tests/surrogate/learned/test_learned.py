@@ -214,3 +214,13 @@ def test_features_have_fixed_names_and_read_the_facts(make_kernel: Callable[...,
 def test_comments_change_no_feature(make_kernel: Callable[..., Kernel]) -> None:
     hostile = make_kernel("/* for (;;) float4 __syncthreads(); */\n" + make_kernel().source)
     assert vector(hostile) == pytest.approx(vector(make_kernel()))
+
+
+def test_siblings_make_it_surer(model: Model, task: Task) -> None:
+    pool = [sample for sample in samples(seed=9, tasks=1) if sample.timed]
+    widths = []
+    for count in (0, 5, 25):
+        reply = Learned(model, BASE).forecast(query_of(task, pool[0], pool[-1], pool[1 : 1 + count])).replies[0]
+        assert reply is not None
+        widths.append(reply.quantile(0.9) - reply.quantile(0.1))
+    assert widths == sorted(widths, reverse=True) and widths[2] < 0.8 * widths[0]

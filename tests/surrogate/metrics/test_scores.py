@@ -294,3 +294,15 @@ def test_the_interval_over_tasks_covers_the_mean_of_task_means() -> None:
         low, high = np.quantile(samples, [0.025, 0.975])
         hits += low <= 0 <= high
     assert hits >= 32  # 95% nominal of 40; fewer than 32 has probability under 0.1%
+
+
+def test_a_bin_called_impossible_costs_much_but_not_everything() -> None:
+    rows = rows_of([Truth("t", "b", "k", True, 1.5)], [always_tie()])
+    assert scores.nll(rows) == pytest.approx(-math.log(1e-6))
+
+
+def test_an_exact_tie_is_never_wrong() -> None:
+    replies = [Reply(p_correct=1.0, p_bins=tuple(np.eye(8)[index])) for index in (2, 6)]
+    rows = rows_of([Truth("t", "b", f"k{n}", True, 0.0) for n in range(2)], replies)
+    assert aurc(rows) == 0.0
+    assert scores.direction(rows) == 1.0
