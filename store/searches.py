@@ -14,10 +14,11 @@ from typing import Any, Literal
 
 from pydantic import Field, ValidationError
 
+from . import kernels
 from .clock import utc_now
 from .database import Store, Value
 from .errors import InputError, StoreError
-from .models import Noun
+from .models import Kernel, Noun
 from .rows import unreadable
 
 SearchState = Literal["working", "input_required", "paused", "stopping", "completed", "failed", "cancelled"]
@@ -127,12 +128,14 @@ def append(
     events: Sequence[LoggedEvent],
     nodes: Sequence[SearchNode] = (),
     *,
+    new_kernels: Sequence[Kernel] = (),
     owner: str | None = None,
 ) -> None:
     """Append to a log and renew what stands beside it, all or nothing.
 
-    search: the summary after these events; `search.events` is the length after them. owner: the worker, whose lease is
-    checked. Raises LogMoved where the log is not as long as the events suppose, LeaseLost where another has the lease.
+    search: the summary after these events; `search.events` is the length after them. new_kernels: of candidates among
+    the events. owner: the worker, whose lease is checked. Raises LogMoved where the log is not as long as the events
+    suppose, LeaseLost where another has the lease.
     """
     with store.write() as db:
         if owner is not None:
@@ -146,6 +149,8 @@ def append(
                 value=search.id,
                 next_step="Read the log on and decide anew.",
             )
+        for kernel in new_kernels:
+            kernels.TABLE.insert(db, kernel, keep_first=True)
         _insert_events(db, search.id, events)
         for node in nodes:
             db.execute(_UPSERT_NODE, tuple(getattr(node, name) for name in _NODE_COLUMNS))

@@ -8,6 +8,7 @@ from ...store import searches
 from ...store.clock import utc_now
 from ...store.database import Store
 from ...store.errors import InputError, StoreError
+from ...store.models import Kernel
 from ...store.searches import Search, SearchNode, SearchState
 from .events import AnyEvent, Created, from_row, to_row
 from .state import Node, State, begin, fold
@@ -28,6 +29,7 @@ class SearchLog:
         self._owner = owner
         self._asks = asks
         self._search = found
+        self._version = -1
         self.state = self._folded()
 
     def _folded(self) -> State:
@@ -52,14 +54,22 @@ class SearchLog:
 
     def catch_up(self) -> bool:
         """Take in what others appended; whether there was anything."""
+        version = self._store.data_version()
+        if version == self._version:
+            return False
+        self._version = version
         rows = searches.events(self._store, self.state.search_id, after=self.state.events - 1)
         for row in rows:
             self.state.apply(from_row(row))
         return bool(rows)
 
-    def append(self, events: Sequence[AnyEvent], *, attention: bool = False) -> None:
-        """Append and take in. attention: the search waits for somebody. Raises LogMoved, after which the state is what
-        the log says, without these events; LeaseLost."""
+    def append(
+        self, events: Sequence[AnyEvent], *, attention: bool = False, new_kernels: Sequence[Kernel] = ()
+    ) -> None:
+        """Append and take in. attention: the search waits for somebody; new_kernels: of these events.
+
+        Raises LogMoved, after which the state is what the log says, without these events; LeaseLost.
+        """
         start = self.state.events
         touched: dict[int, None] = {}
         for event in events:
@@ -72,7 +82,8 @@ class SearchLog:
         rows = [to_row(event, start + offset) for offset, event in enumerate(events)]
         nodes = [self._row(self.state.nodes[index]) for index in touched]
         try:
-            searches.append(self._store, self.summary(attention=attention), rows, nodes, owner=self._owner)
+            row = self.summary(attention=attention)
+            searches.append(self._store, row, rows, nodes, new_kernels=new_kernels, owner=self._owner)
         except StoreError:
             self.state = self._folded()
             raise

@@ -133,10 +133,10 @@ class Worker:
             return self.state.clock
         return self._clock_before + self._now() - self._began_at
 
-    def _append(self, events: list[AnyEvent]) -> None:
+    def _append(self, events: list[AnyEvent], new_kernels: tuple[Kernel, ...] = ()) -> None:
         self._fault(f"before {events[0].kind}")
         waits = self._able.asks and not self.state.in_flight and not self.state.ready
-        self._log.append(events, attention=waits)
+        self._log.append(events, attention=waits, new_kernels=new_kernels)
         self._fault(f"after {events[-1].kind}")
 
     async def _beat(self) -> None:
@@ -188,16 +188,32 @@ class Worker:
     def _begin_proposal(self, parent: Node, ordinal: int, clock: float) -> None:
         if self._parts.generator.inline:
             result = self._parts.generator.propose(self._proposal_ask(parent, ordinal))
-            self._append([self._proposed(parent, ordinal, result, clock)])
+            self._append_proposal(self._proposed(parent, ordinal, result, clock), result)
         else:
             self._append([Began(clock=clock, work="propose", node=parent.id, ordinal=ordinal)])
+
+    def _append_proposal(self, event: AnyEvent, result: object) -> None:
+        """Append what was proposed, its kernel with it; and its forecast, where that takes no time."""
+        if not (isinstance(event, Proposed) and isinstance(result, Proposal)):
+            self._append([event])
+            return
+        self._keep(result.kernel)
+        events: list[AnyEvent] = [event]
+        if self._parts.forecaster.inline:
+            anchor = self.state.nodes[self.state.by_id[event.parent]]
+            anchor = anchor if anchor.log2 is not None else self.state.measured_ancestor(anchor)
+            ask = ForecastAsk(event.node, result.kernel, self._kernel(anchor.kernel_id), self.state.config.device)
+            events += self._forecasted(event.node, anchor, self._parts.forecaster.outlook(ask), event.clock)
+        self._append(events, (result.kernel,))
 
     def _begin_forecast(self, node: Node, forbidden: str, clock: float) -> None:
         if forbidden:
             why = f"The budget is spent: {forbidden}."
-            self._append(self._forecasted(node, Outlook(self._parts.forecaster.name, problem=why, reason=why), clock))
+            outlook = Outlook(self._parts.forecaster.name, problem=why, reason=why)
+            self._append(self._forecasted(node.id, self.state.measured_ancestor(node), outlook, clock))
         elif self._parts.forecaster.inline:
-            self._append(self._forecasted(node, self._parts.forecaster.outlook(self._forecast_ask(node)), clock))
+            outlook = self._parts.forecaster.outlook(self._forecast_ask(node))
+            self._append(self._forecasted(node.id, self.state.measured_ancestor(node), outlook, clock))
         else:
             self._append([Began(clock=clock, work="forecast", node=node.id)])
 
@@ -225,12 +241,19 @@ class Worker:
             self._fault(f"{key[0]} done")
             while True:
                 try:
-                    self._append(self._outcome(key, clock))
+                    self._append_outcome(key, clock)
                     break
                 except LogMoved:
                     continue
             del self._tasks[key]
             self._called_off.discard(key)
+
+    def _append_outcome(self, key: Key, clock: float) -> None:
+        events = self._outcome(key, clock)
+        if isinstance(events[0], Proposed):
+            self._append_proposal(events[0], self._tasks[key].result())
+        else:
+            self._append(events)
 
     def _first_in_virtual_time(self) -> tuple[Key, float]:
         """One device works off measurements in the order they were begun; all else takes no time."""
@@ -263,7 +286,7 @@ class Worker:
         if isinstance(result, Outcome):
             return [measured_event(self.state, node, began, result, clock)]
         if isinstance(result, Outlook):
-            return self._forecasted(node, result, clock)
+            return self._forecasted(node.id, self.state.measured_ancestor(node), result, clock)
         return [self._proposed(node, ordinal, result, clock)]
 
     def _proposed(self, parent: Node, ordinal: int, result: object, clock: float) -> AnyEvent:
@@ -285,8 +308,6 @@ class Worker:
         if twin is not None:
             same = f"{result.idea}: the same program as {self.state.nodes[twin].id}"
             return Refused.model_validate({**common, "why": "duplicate", "detail": same[:500]})
-        self._keep(result.kernel)
-        kernels.save(self._store, result.kernel)
         return Proposed.model_validate(
             {
                 **common,
@@ -299,13 +320,13 @@ class Worker:
             }
         )
 
-    def _forecasted(self, node: Node, outlook: Outlook, clock: float) -> list[AnyEvent]:
+    def _forecasted(self, node: str, anchor: Node, outlook: Outlook, clock: float) -> list[AnyEvent]:
         """The forecast and the decision on it: one append, so that no forecast is without its decision."""
-        state = self.state
+        config = self.state.config
         forecasted = Forecasted(
             clock=clock,
-            node=node.id,
-            anchor=state.measured_ancestor(node).id,
+            node=node,
+            anchor=anchor.id,
             forecaster=outlook.forecaster,
             p_correct=outlook.p_correct,
             log2_median=outlook.log2_median,
@@ -318,13 +339,13 @@ class Worker:
         )
         if not self._policy.guided:
             reason = "A control measures without looking at forecasts."
-            return [forecasted, Decided(clock=clock, node=node.id, decision="measure", reason=reason)]
-        probability, audited = audit_draw(node.id, outlook.decision, state.config.audit_rate, state.config.random_seed)
+            return [forecasted, Decided(clock=clock, node=node, decision="measure", reason=reason)]
+        probability, audited = audit_draw(node, outlook.decision, config.audit_rate, config.random_seed)
         if outlook.audited is not None:
             audited = outlook.audited
         decided = Decided(
             clock=clock,
-            node=node.id,
+            node=node,
             decision=outlook.decision,
             answer=outlook.answer,
             reason=outlook.reason[:500],

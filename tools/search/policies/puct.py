@@ -17,7 +17,7 @@ from ..state import Node, State
 from .protocol import Choice, speculates
 from .value import most_valuable
 
-CONSIDERED = 256
+CONSIDERED = 128
 """Nodes of the archive that are looked at, best first: the prior of those behind them is next to nothing."""
 _LEAST_RANGE = 0.05
 Rule = Literal["value", "order", "random"]

@@ -8,7 +8,7 @@ from ..state import Node, State
 
 _NO_FORECAST = (0.75, -0.2, 0.7)
 """(P(correct), median, sd) of log2 S of a candidate that nobody forecast."""
-CONSIDERED = 256
+CONSIDERED = 64
 """Waiting candidates that are looked at, best score first."""
 _LEAST_SD = 0.02
 _LEARNING = 8.0
