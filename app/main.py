@@ -22,6 +22,7 @@ COMMANDS = {
     "facts": ("facts", "What is known of a kernel without running it."),
     "tasks": ("tasks", "List tasks, show one, copy its kernels, check one of your own."),
     "status": ("status", "What was measured, what waits, who holds the devices."),
+    "eval": ("evaluate", "What forecasters are worth on measured pairs."),
     "train": ("train", "Train a forecaster on what is measured."),
     "quarantine": ("quarantine", "Measurements that nobody believes yet: list, show, clear."),
     "doctor": ("doctor", "What this machine has, what is missing, what to do about it."),

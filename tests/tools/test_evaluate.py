@@ -1,0 +1,170 @@
+"""Evaluation on a store of made-up measurements: what is held out, what the scores say, replies from outside."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from kforecast.app.main import run
+from kforecast.store import tasks
+from kforecast.store.bins import bin_of_log2
+from kforecast.store.database import Store
+from kforecast.store.errors import InputError
+from kforecast.tools.datasets import newest
+from kforecast.tools.eval_pairs import SPLITS, Example, Row, Split, examples, folds, query_of, row_of
+from kforecast.tools.evaluate import Settings, evaluate, export_prompts
+
+Verify = Callable[..., object]
+TASKS = ("softmax_rows", "gemv", "scan")
+FAST = Settings(per_task=12, draws=0)
+
+
+@pytest.fixture
+def measured(verify: Verify, store: Store) -> Store:
+    """Three tasks of 16 kernels that spread over two octaves, and two wrong ones each."""
+    for number, task in enumerate(TASKS):
+        for step in range(16):
+            verify(1, start=100 * number + step, task=task, log2=-1 + 2 * step / 15)
+        verify(2, start=100 * number + 20, task=task, log2=None)
+    return store
+
+
+def rows_of(store: Store) -> list[Row]:
+    found = []
+    for kernel, measurement in newest(store):
+        task = tasks.get(store, kernel.task_id)
+        assert task is not None
+        found.append(row_of(kernel, task, measurement))
+    return found
+
+
+def pairs_of(store: Store) -> list[Example]:
+    return examples(rows_of(store), per_task=12, seed=0)
+
+
+def test_pairs_come_in_both_orders_and_do_not_cross_tasks(measured: Store) -> None:
+    pairs = pairs_of(measured)
+    truth = {(pair.baseline.kernel.id, pair.candidate.kernel.id): pair.log2_speedup for pair in pairs}
+    assert {pair.candidate.task.name for pair in pairs} == set(TASKS)
+    assert all(pair.baseline.group == pair.candidate.group for pair in pairs)
+    assert any(log2 is None for log2 in truth.values())
+    for (one, other), log2 in truth.items():
+        if log2 is not None:
+            back = truth[other, one]
+            assert back is not None
+            assert log2 + back == pytest.approx(0, abs=1e-9)
+
+
+@pytest.mark.parametrize("split", SPLITS)
+def test_nothing_tested_was_trained_on(measured: Store, split: Split) -> None:
+    rows, pairs = rows_of(measured), pairs_of(measured)
+    found = list(folds(rows, pairs, split, 0))
+    assert found
+    for fold in found:
+        trained = {row.kernel.id for row in fold.training}
+        assert not any(pair.candidate.kernel.id in trained for pair in fold.tested)
+        if split in ("family", "task"):
+            assert not {row.task.name for row in fold.training} & {pair.candidate.task.name for pair in fold.tested}
+        if split == "time":
+            assert max(row.at for row in fold.training) < min(pair.candidate.at for pair in fold.tested)
+        for pair in fold.tested:
+            query = query_of(pair, fold, measured=20, siblings=8, seed=0)
+            shown = {sibling.kernel.id for sibling in query.siblings}
+            assert not shown & {pair.baseline.kernel.id, pair.candidate.kernel.id}
+            assert len(shown) <= 8
+
+
+def test_a_learned_forecaster_stands_beside_its_controls(measured: Store) -> None:
+    result = evaluate(["learned"], settings=FAST)
+    names = [one.name for one in result.forecasters]
+    assert names == ["learned", "learned, calibrated", "base-rate", "random", "always-tie", "floor-only", "shuffled"]
+    scores = {one.name: {name: number.value for name, number in one.scores.items()} for one in result.forecasters}
+    assert scores["always-tie"]["direction"] == pytest.approx(0.5)
+    assert (scores["learned"]["crps"] or 9) < (scores["random"]["crps"] or 0)
+    assert (result.tasks, len(result.folds)) == (3, 3)
+    learned = result.forecasters[0]
+    assert (learned.missing, learned.stepped_aside, learned.usd) == (0, 0, 0.0)
+    assert [check.answers for check in learned.promise] == [result.pairs] * 3
+
+
+def test_learned_steps_aside_where_too_little_is_left_to_train_on(verify: Verify) -> None:
+    for number, task in enumerate(TASKS[:2]):
+        for step in range(6):
+            verify(1, start=100 * number + step, task=task, log2=step / 5)
+    result = evaluate(["learned"], settings=FAST)
+    assert result.forecasters[0].stepped_aside == result.pairs
+
+
+def test_replies_to_exported_prompts_are_scored_like_any_backend(measured: Store, tmp_path: Path) -> None:
+    count = export_prompts(tmp_path / "out", settings=FAST)
+    lines = [json.loads(line) for line in (tmp_path / "out" / "prompts.jsonl").read_text().splitlines()]
+    assert len(lines) == count
+    assert {tuple(line) for line in lines} == {("id", "messages")}
+    assert [line["id"] for line in lines] == sorted(line["id"] for line in lines)
+    truth = {pair.id: pair for pair in pairs_of(measured)}
+    replies = tmp_path / "replies.jsonl"
+    with replies.open("w") as file:
+        for line in lines[1:]:  # the first one stays unanswered
+            log2 = truth[line["id"]].log2_speedup
+            right = 3 if log2 is None else bin_of_log2(log2).number - 1
+            reply = {"p_correct": float(log2 is not None), "p_bins": [float(n == right) for n in range(8)]}
+            file.write(json.dumps({"id": line["id"], "forecaster": "oracle", **reply}) + "\n")
+    result = evaluate([], settings=FAST, replies=replies)
+    oracle = result.forecasters[0]
+    assert (oracle.name, oracle.missing) == ("oracle", 1)
+    assert (oracle.scores["accuracy"].value or 0) > 0.98
+    assert oracle.scores["auroc_correct"].value == pytest.approx(1.0, abs=0.03)
+
+
+@pytest.mark.parametrize("text", ["not json\n", "[]\n", '{"p_correct": 1}\n', '{"id": "e_other", "p_correct": 1}\n'])
+def test_unfit_replies_are_refused(measured: Store, tmp_path: Path, text: str) -> None:
+    path = tmp_path / "replies.jsonl"
+    path.write_text(text)
+    with pytest.raises(InputError):
+        evaluate([], settings=FAST, replies=path)
+
+
+def test_published_pairs(tmp_path: Path) -> None:
+    path = tmp_path / "pairs.jsonl"
+    with path.open("w") as file:
+        for number in range(12):
+            row = {
+                "comparison_id": f"c{number}", "pack": f"p{number % 3}", "hardware": "H100",
+                "anchor_code": f"import torch  # {number}", "candidate_code": f"import torch\nx = {number}",
+                "aggregated_speedup": 0.5 + number / 8,
+            }  # fmt: skip
+            file.write(json.dumps(row) + "\n")
+    result = evaluate(["base-rate", "learned"], on=str(path), settings=FAST)
+    assert (result.pairs, result.tasks) == (12, 3)
+    assert result.forecasters[0].name == "base-rate"
+
+
+def test_without_pairs_the_error_says_what_to_do(store: Store) -> None:
+    with pytest.raises(InputError, match="no pairs"):
+        evaluate(["learned"], settings=FAST)
+
+
+def test_the_command_prints_tables_and_writes_plots(
+    measured: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    quick = ["--pairs", "12", "--draws", "5"]
+    assert run(["eval", "learned", *quick, "--svg", str(tmp_path / "plots")]) == 0
+    page = capsys.readouterr().out
+    for part in ("all pairs", "close pairs", "always-tie", "the promise", "learned, calibrated"):
+        assert part in page
+    assert max(map(len, page.splitlines())) <= 80
+    for name in ("reliability.svg", "risk_coverage.svg"):
+        drawn = ElementTree.parse(tmp_path / "plots" / name).getroot()
+        words = [element.text for element in drawn.iter("{http://www.w3.org/2000/svg}text")]
+        assert "learned" in words
+    assert run(["eval", "learned", *quick, "--split", "time", "--json"]) == 0
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    assert found["split"] == "time"
+    assert run(["eval"]) == 2
+    assert run(["eval", "learnt", *quick]) == 2
+    assert "Did you mean learned" in capsys.readouterr().err
