@@ -16,7 +16,6 @@ from ...store import requests
 from ...store.database import Store
 from ...store.errors import DeviceError, KforecastError, StoreError
 from ...store.models import Request
-from ..devices.catalogue import device_kind
 from ..faults import Cancelled
 from . import guard, processes_alive
 from .protocol import address, code_fingerprint, log_path, socket_path
@@ -24,8 +23,9 @@ from .scratch import scratch_folder
 from .service import Service
 
 IDLE_S = float(os.environ.get("KFORECAST_BROKER_IDLE_S", "300"))
-WORKERS = 2
-"""Requests in hand at once: one measures while the other compiles or is written up."""
+WORKERS = 1
+"""Requests in hand at once. A second thread, compiling and writing up while the first one measures, was tried on an H200:
+the two share one interpreter, and the device's part of a measurement took half as long again (50 to 77 ms)."""
 _TICK_S = 1.0
 _GRACE_S = 1.0
 """How long a request outlives the client that vanished: a client that reconnects at once is not punished."""
@@ -68,9 +68,7 @@ class Broker:
         listener = self._listen()
         self._selector.register(listener, selectors.EVENT_READ, "listener")
         self._selector.register(self._wake_read, selectors.EVENT_READ, "wake")
-        # On the cpu one: a compiler beside a measurement would be measured too.
-        count = 1 if device_kind(self.device) == "cpu" else WORKERS
-        workers = [threading.Thread(target=self._worker, name=f"kforecast-{n}", daemon=True) for n in range(count)]
+        workers = [threading.Thread(target=self._worker, name=f"kforecast-{n}", daemon=True) for n in range(WORKERS)]
         for worker in workers:
             worker.start()
         try:

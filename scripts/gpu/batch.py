@@ -152,7 +152,7 @@ def _measured(bench: Bench, items: list[Item], clock: Clock) -> Iterator[dict[st
         return bench.measure(item.candidate, item.baseline, effort="quick", deadline_s=3.0), clock.elapsed - begin
 
     # As many at once as a broker has in hand: one measures while the others compile or are written up.
-    with ThreadPoolExecutor(WORKERS if bench.kind == "cuda" else 1) as pool:
+    with ThreadPoolExecutor(WORKERS) as pool:
         for number, (item, (found, seconds)) in enumerate(zip(items, pool.map(one, items), strict=True)):
             for later in items[number + COMPILED_AHEAD : number + COMPILED_AHEAD + 1]:
                 bench.compile_ahead(later.candidate.kernel)
