@@ -69,6 +69,8 @@ def _numbers(result: MeasureResult) -> str:
         rows.append(("S", f"{ratio_text(result.speedup)}{interval}   {result.comparison}"))
     if result.percent_of_floor is not None:
         rows.append(("floor", f"{result.percent_of_floor:.0f}%   of the speed that nothing can exceed here"))
+    if result.forecast_hit is not None:
+        rows.append(("forecast", f"S is {'inside' if result.forecast_hit else 'outside'} its 80% interval"))
     if result.noise_pct is not None:
         rows.append(("noise", f"{_noise(result.noise_pct)}   this measurement against itself (A/A)"))
     return "\n".join(f"  {label.ljust(_LABEL)}{text}" for label, text in rows)
