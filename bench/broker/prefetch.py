@@ -20,7 +20,8 @@ class Prefetch:
     """Compiles kernels into the lane's cache ahead of their measurement. Threads may share it.
 
     Only where compiling leaves the times alone, in a device-only lane: elsewhere `ask` does nothing. At most `most`
-    kernels wait or compile at once. threads: None is half of all cores but two, as the helpers of the device need some too.
+    kernels wait or compile at once. threads: None is half of all cores but two, as the helpers of the device need
+    some too.
     """
 
     def __init__(self, lane: Lane, *, threads: int | None = None, most: int = MOST_ASKED) -> None:

@@ -24,8 +24,8 @@ from .service import Service
 
 IDLE_S = float(os.environ.get("KFORECAST_BROKER_IDLE_S", "300"))
 WORKERS = 1
-"""Requests in hand at once. A second thread, compiling and writing up while the first one measures, was tried on an H200:
-the two share one interpreter, and the device's part of a measurement took half as long again (50 to 77 ms)."""
+"""Requests in hand at once. A second thread, compiling and writing up while the first one measures, was tried on an
+H200: the two share one interpreter, and the device's part of a measurement took half as long again (50 to 77 ms)."""
 _TICK_S = 1.0
 _GRACE_S = 1.0
 """How long a request outlives the client that vanished: a client that reconnects at once is not punished."""
