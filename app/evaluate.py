@@ -46,6 +46,12 @@ _SHOWN = (
     "--export-prompts", type=click.Path(path_type=Path), metavar="DIR", help="Write the questions; no answer."
 )
 @click.option("--import-replies", type=click.Path(path_type=Path), metavar="FILE", help="Score replies to those.")
+@click.option(
+    "--save-replies",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Keep models' replies as they come; those there are not asked for again.",
+)
 @click.option("--yes", "consent", is_flag=True, help="Agree, for good, that sources go to the hosted model.")
 @json_option
 def eval_command(
@@ -55,6 +61,7 @@ def eval_command(
     svg: Path | None,
     export_prompts: Path | None,
     import_replies: Path | None,
+    save_replies: Path | None,
     as_json: bool,
     **chosen: Any,
 ) -> None:
@@ -82,7 +89,9 @@ def eval_command(
         step = "Name backends, e.g. `kforecast eval learned`, or give --import-replies."
         raise InputError("nothing to evaluate", next_step=step)
     with Progress() as progress:
-        result = tool.evaluate(backends, on=on, settings=settings, replies=import_replies, on_progress=progress)
+        result = tool.evaluate(
+            backends, on=on, settings=settings, replies=import_replies, save=save_replies, on_progress=progress
+        )
     if svg is not None:
         _write_plots(result, svg)
     if as_json:

@@ -25,12 +25,19 @@ def write_prompts(folder: Path, asked: Sequence[Asked]) -> Path:
     return path
 
 
+def append_reply(path: Path, forecaster: str, identity: str, reply: Reply | None) -> None:
+    """Add one reply to a file that `read_replies` reads; None is kept as a reply that says nothing."""
+    said = {"reply": ""} if reply is None else reply.model_dump(include={"p_correct", "p_bins", "reasoning"})
+    with path.open("a", encoding="utf-8") as file:
+        file.write(json.dumps({"id": identity, "forecaster": forecaster, **said}, ensure_ascii=False) + "\n")
+
+
 def read_replies(path: Path, asked: Sequence[Asked]) -> dict[str, list[Reply | None]]:
     """Replies by forecaster, in the pairs' order; a pair without a readable reply has None."""
     index = {one.example.id: number for number, one in enumerate(asked)}
     found: dict[str, list[Reply | None]] = {}
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = path.read_text(encoding="utf-8").split("\n")
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"the replies cannot be read ({error})", value=path, next_step="Give a text file.") from error
     strangers = 0

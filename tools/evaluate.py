@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,16 +25,17 @@ from ..surrogate.learned.train import train
 from ..surrogate.metrics.controls import always_tie, base_rate, random_replies, shuffled
 from ..surrogate.metrics.rows import Rows, rows_of
 from ..surrogate.paper_rows import read_pairs
-from .backends import LITELLM, choose_backend
+from .backends import choose_backend
 from .config import load_config
 from .datasets import newest, opened
 from .eval_held import Asked, calibrated, promises
 from .eval_pairs import SPLITS, Example, Fold, Row, Split, examples, folds, paper_example, query_of, row_of
-from .eval_replies import read_replies, write_prompts
+from .eval_replies import append_reply, read_replies, write_prompts
 from .eval_results import EvalResult, PromiseCheck, Role, Scored, scored
 from .places import Place
 
 CONTROLS = (BASE_RATE, "random", "always-tie", "floor-only", "shuffled")
+_AT_A_TIME = 8
 _PAPER_FIELDS = frozenset({"aggregated_speedup", "g_speedup"})
 
 
@@ -67,12 +69,14 @@ def evaluate(
     on: str | None = None,
     settings: Settings | None = None,
     replies: Path | None = None,
+    save: Path | None = None,
     on_progress: Callable[[str], None] = lambda text: None,
 ) -> EvalResult:
     """Score forecasters on measured pairs. `learned` is trained anew for each fold, on nothing of what it is tested on.
 
     backends: `learned`, `base-rate`, `litellm:<model>`. on: see `datasets.opened`, or a file of the paper's published
     pairs. replies: a file of answers to the prompts of `export_prompts` with the same settings, scored as one more.
+    save: a file in which models' replies are kept as they come, so that nothing is paid for twice.
     Raises InputError where there are no pairs, ConsentNeeded for a hosted model, ForecasterError where one fails.
     """
     chosen = settings or Settings()
@@ -82,7 +86,8 @@ def evaluate(
     known: dict[str, _Given] = {}
     for name in backends:
         on_progress(f"asking {name}")
-        known[name] = _ask(name, asked, chosen, on_progress)
+        alone = name in (BASE_RATE, LEARNED)
+        known[name] = _ask(name, asked, chosen) if alone else _ask_model(name, asked, chosen, save, on_progress)
     if replies is not None:
         known |= {name: _Given(given) for name, given in read_replies(replies, asked).items()}
     found: list[Scored] = []
@@ -172,25 +177,48 @@ def _query(example: Example, fold: Fold, settings: Settings) -> Query:
     return query_of(example, fold, measured=settings.measured, siblings=settings.siblings, seed=settings.seed)
 
 
-def _ask(name: str, asked: Sequence[Asked], settings: Settings, on_progress: Callable[[str], None]) -> _Given:
-    """The replies of one backend, in the questions' order."""
-    fixed = _fixed(name, settings) if name.startswith(LITELLM) or name not in (BASE_RATE, LEARNED) else None
-    replies: list[Reply | None] = []
-    costs: list[float | None] = []
-    aside = 0
-    backend: Backend | None = fixed
+def _ask(name: str, asked: Sequence[Asked], settings: Settings) -> _Given:
+    """The replies of a backend that is made anew for each fold, in the questions' order."""
+    answers = []
+    backend: Backend | None = None
     for number, one in enumerate(asked):
-        if fixed is None and (number == 0 or one.fold is not asked[number - 1].fold):
+        if backend is None or one.fold is not asked[number - 1].fold:
             backend = _trained(name, one.fold, settings)
-        assert backend is not None
-        answer = backend.forecast(one.query)
-        replies.append(answer.replies[0])
-        costs.append(answer.usd)
-        aside += answer.not_trained
-        if number % 20 == 19:
-            on_progress(f"asking {name}: {number + 1} of {len(asked)}")
-    usd = None if None in costs else math.fsum(cost for cost in costs if cost is not None)
-    return _Given(replies, usd, aside)
+        answers.append(backend.forecast(one.query))
+    return _Given([answer.replies[0] for answer in answers], 0.0, sum(answer.not_trained for answer in answers))
+
+
+def _ask_model(
+    name: str, asked: Sequence[Asked], settings: Settings, save: Path | None, on_progress: Callable[[str], None]
+) -> _Given:
+    """The replies of a language model, several asked at a time, each kept in `save` as it comes; those there already
+    are not asked for again."""
+    backend = _fixed(name, settings)
+    replies: list[Reply | None] = [None] * len(asked)
+    if save is not None and save.exists() and save.stat().st_size:
+        replies = read_replies(save, asked).get(name, replies)
+    missing = [index for index, reply in enumerate(replies) if reply is None]
+    costs: list[float | None] = []
+    fault: BaseException | None = None
+    with ThreadPoolExecutor(_AT_A_TIME) as pool:
+        futures = {pool.submit(backend.forecast, asked[index].query): index for index in missing}
+        for future in as_completed(futures):
+            if future.cancelled():
+                continue
+            if (error := future.exception()) is not None:
+                fault = fault or error  # what is in flight may still answer, and is paid for
+                for other in futures:
+                    other.cancel()
+                continue
+            answer, index = future.result(), futures[future]
+            replies[index] = answer.replies[0]
+            costs.append(answer.usd)
+            if save is not None:
+                append_reply(save, name, asked[index].example.id, answer.replies[0])
+            on_progress(f"asking {name}: {len(costs)} of {len(missing)}")
+    if fault is not None:
+        raise fault
+    return _Given(replies, None if None in costs else math.fsum(cost for cost in costs if cost is not None))
 
 
 def _fixed(name: str, settings: Settings) -> Backend:

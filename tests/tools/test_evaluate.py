@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,9 @@ from kforecast.store import tasks
 from kforecast.store.bins import bin_of_log2
 from kforecast.store.database import Store
 from kforecast.store.errors import InputError
+from kforecast.surrogate.backends.protocol import ForecasterError
+from kforecast.surrogate.contract import Answer, Query, Reply
+from kforecast.tools.backends import Chosen
 from kforecast.tools.datasets import newest
 from kforecast.tools.eval_pairs import SPLITS, Example, Row, Split, examples, folds, query_of, row_of
 from kforecast.tools.evaluate import Settings, evaluate, export_prompts
@@ -168,3 +172,40 @@ def test_the_command_prints_tables_and_writes_plots(
     assert run(["eval"]) == 2
     assert run(["eval", "learnt", *quick]) == 2
     assert "Did you mean learned" in capsys.readouterr().err
+
+
+class Fake:
+    """A model that answers some questions and then cannot be reached."""
+
+    name = "litellm:openai/fake"
+
+    def __init__(self, limit: int) -> None:
+        self.asked = 0
+        self._limit = limit
+        self._lock = threading.Lock()
+
+    def forecast(self, query: Query) -> Answer:
+        with self._lock:
+            self.asked += 1
+            number = self.asked
+        if number > self._limit:
+            raise ForecasterError("it cannot be reached", next_step="Try again later.")
+        return Answer(forecaster=self.name, replies=(Reply(p_correct=1, p_bins=(0.125,) * 8),), usd=0.01)
+
+
+def test_replies_that_were_paid_for_are_kept_when_the_model_goes_away(
+    measured: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save = tmp_path / "replies.jsonl"
+    fake = Fake(limit=10)
+    monkeypatch.setattr("kforecast.tools.evaluate.choose_backend", lambda *_, **__: Chosen(fake))
+    with pytest.raises(ForecasterError):
+        evaluate([fake.name], settings=FAST, save=save)
+    kept = len(save.read_text().splitlines())
+    assert kept == 10
+    again = Fake(limit=10_000)
+    monkeypatch.setattr("kforecast.tools.evaluate.choose_backend", lambda *_, **__: Chosen(again))
+    result = evaluate([again.name], settings=FAST, save=save)
+    assert again.asked == result.pairs - kept
+    assert result.forecasters[0].missing == 0
+    assert result.forecasters[0].usd == pytest.approx(0.01 * again.asked)
