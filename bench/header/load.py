@@ -88,7 +88,8 @@ def load_kernel(
     if header is not None and language == "torch" and _launches_jit(header, source):
         language = "triton"
         found = signatures(source, language, includes)
-    if header is None and not geometry:
+    # A bare C function of a known task may need no launch at all: entry and args follow from its names.
+    if header is None and not geometry and not (language == "c" and task is not None):
         raise _bare(name, language, found, task, known_tasks)
     launches = _launches(header, geometry or Geometry(), found, override=override, task=task, language=language)
     chosen = _task(header, task, override, resolve_task, folder)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from kforecast.bench.header.geometry import Geometry
 from kforecast.bench.header.load import LoadedKernel, load_kernel
+from kforecast.bench.tasks.load import load_task, resolve_task
 from kforecast.store.errors import InputError, KforecastError
 from kforecast.store.models import Launch, Task
 
@@ -293,3 +294,15 @@ def test_any_text_is_an_error_that_helps(text: str, language: str | None) -> Non
 
 def refuse(declared: object, _folder: Path | None) -> Task:
     raise InputError("no such task", value=declared, next_step="Name one that exists.")
+
+
+def test_a_bare_c_function_of_a_known_task_needs_no_launch(tmp_path: Path) -> None:
+    """Entry and args follow from the names; where they do not, the error says which name is missing."""
+    task = load_task("softmax_rows")
+    path = tmp_path / "bare.c"
+    path.write_text("void mine(const float* x, float* y, int R, int C) { y[0] = x[0]; }\n")
+    found = load_kernel(path, resolve_task=resolve_task, task=task)
+    assert [(launch.entry, launch.args) for launch in found.kernel.launches] == [("mine", ("x", "y", "R", "C"))]
+    path.write_text("void mine(const float* q, float* y, int R, int C) { y[0] = q[0]; }\n")
+    with pytest.raises(InputError, match="q"):
+        load_kernel(path, resolve_task=resolve_task, task=task)
