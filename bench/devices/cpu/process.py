@@ -28,6 +28,7 @@ from .memory import GUARD, Arena, Glance
 OUTPUT_LIMIT = 16 << 20
 ADDRESS_LIMIT = 4 << 30
 _START_DEADLINE_S = 20.0
+_END_MS = 2000
 _SLICE_MS = 200
 """How often a long call looks whether it is still wanted; an answer ends the wait at once."""
 
@@ -286,11 +287,15 @@ class CandidateProcess:
 
     def close(self) -> None:
         """Kill the process and all it started, wait for the reap, drop its files. Idempotent."""
-        if self._socket.fileno() >= 0:
-            self._socket.close()
         if self._process.returncode is None:
             self._signal(signal.SIGKILL)
             self._process.wait()
+        if self._socket.fileno() >= 0:
+            # What was reaped is the outer process; the socket hangs up when the last one inside is gone too.
+            gone = select.poll()
+            gone.register(self._socket, 0)
+            gone.poll(_END_MS)
+            self._socket.close()
         self._stdout.close()
         self._home.cleanup()
 
