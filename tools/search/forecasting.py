@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from ...store.database import Store
+from ...store.errors import InputError
 from ...store.models import DecisionKind, Kernel
 from ...surrogate.calibration.audit import audit_probability, drawn
 from ..forecast import forecast
@@ -118,14 +119,18 @@ class ProductForecaster:
                 "p_bins": list(ask.own.p_bins),
                 "forecaster": ask.own.forecaster,
             }
-        result = forecast(
-            ask.kernel.id,
-            baseline=ask.anchor.id,
-            device=ask.device,
-            own=own,
-            backend=None if own else self.backend,
-            store=self.store,
-        )
+        try:
+            result = forecast(
+                ask.kernel.id,
+                baseline=ask.anchor.id,
+                device=ask.device,
+                own=own,
+                backend=None if own else self.backend,
+                store=self.store,
+            )
+        except InputError as error:  # a launch that no device can make, say: what is wrong is the candidate
+            why = f"It cannot run: {error.what}."
+            return Outlook(self.name, decision="drop", answer="slower", reason=why, final=True, problem=str(error))
         assert not isinstance(result, list), "one candidate has one result"
         compiles = result.compile is None or result.compile.ok
         return Outlook(

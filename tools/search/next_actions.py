@@ -30,7 +30,7 @@ class Propose:
 
 @dataclass(frozen=True)
 class AskForecast:
-    """Ask the forecaster about a candidate; `forbidden`: the limit that does not allow it, or ''."""
+    """Ask the forecaster about a candidate; forbidden: why it may not be asked, or ''."""
 
     index: int
     forbidden: str = ""
@@ -112,9 +112,7 @@ def _grow(state: State, policy: Policy, able: Abilities) -> Action | None:
     for index in state.to_forecast:
         if state.in_flight_count("forecast") >= state.config.proposing:
             break
-        paying = {"usd": 0.0, "tokens": 0.0} if able.costs else {}
-        over = limit_reached(state.budget, state.spent, paying) if able.costs else None
-        return AskForecast(index, over if over in ("usd", "tokens") and over is not None else "")
+        return AskForecast(index, _forecast_forbidden(state, state.nodes[index], able))
     for index in state.audits:
         if _may_measure(state):
             return Measure(index, state.config.effort, "audit")
@@ -124,6 +122,13 @@ def _grow(state: State, policy: Policy, able: Abilities) -> Action | None:
         if proposal is not None or state.in_flight_count("propose") > 0:
             return proposal
     return _measurement(state, policy) if _may_measure(state) else None
+
+
+def _forecast_forbidden(state: State, node: Node, able: Abilities) -> str:
+    if node.unheard > MOST_LOST:
+        return "The forecaster could not be asked."
+    over = limit_reached(state.budget, state.spent, {}) if able.costs else None
+    return "" if over is None else f"The budget is spent: {over}."
 
 
 def _starves(state: State) -> bool:

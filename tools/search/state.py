@@ -81,6 +81,8 @@ class Node:
     measurement_id: str | None = None
     detail: str = ""
     lost: int = 0
+    unheard: int = 0
+    """Times its forecaster failed."""
     begun: int = 0
     """Proposals asked for from it: the ordinal of the next child."""
     visits: int = 0
@@ -315,13 +317,15 @@ class State:
         begun = self.in_flight.pop((event.work, node.id, event.ordinal, effort), None)
         self.spent.gpu_seconds += event.lost_seconds
         self._pay(event.usd, 0)
+        if event.work == "forecast":
+            node.unheard += 1
+            self.to_forecast[node.index] = None
+            return
         node.lost += not event.called_off
         if event.work == "propose":
             node.refused += not event.called_off
             if node.refused >= MOST_REFUSED or node.lost > MOST_LOST:
                 self._exhaust(node)
-        elif event.work == "forecast":
-            self.to_forecast[node.index] = None
         elif node.parent < 0 or (begun is not None and begun.purpose == "verify"):
             node.detail = event.why
         elif begun is not None:

@@ -208,8 +208,7 @@ class Worker:
 
     def _begin_forecast(self, node: Node, forbidden: str, clock: float) -> None:
         if forbidden:
-            why = f"The budget is spent: {forbidden}."
-            outlook = Outlook(self._parts.forecaster.name, problem=why, reason=why)
+            outlook = Outlook(self._parts.forecaster.name, problem=forbidden, reason=forbidden)
             self._append(self._forecasted(node.id, self.state.measured_ancestor(node), outlook, clock))
         elif self._parts.forecaster.inline:
             outlook = self._parts.forecaster.outlook(self._forecast_ask(node))
