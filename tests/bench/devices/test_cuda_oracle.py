@@ -1,0 +1,173 @@
+"""The oracle's part of a CUDA measurement, on a stand-in for cupy: what it fills, and what it finds. No GPU needed."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+from fake_cupy import FakeCupy
+
+from kforecast.bench.devices.cuda.layout import Layout, Slab, lay_out
+from kforecast.bench.devices.cuda.oracle import Oracle
+from kforecast.bench.tasks.builtin import builtin_task
+from kforecast.bench.tasks.dtypes import item_bytes, numpy_dtype
+from kforecast.bench.tasks.reference import load_reference
+from kforecast.store.models import Case, Task
+
+
+class Device:
+    """An oracle, the slab it shares, and a 'kernel' that a test writes in numpy."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, task: Task) -> None:
+        fake = FakeCupy()
+        monkeypatch.setitem(sys.modules, "cupy", fake)
+        self.task = task
+        self.fake = fake
+        self.oracle = Oracle(0)
+        handle = self.oracle.reserve({"bytes": 1 << 22})["handle"]
+        self.base = int.from_bytes(bytes.fromhex(handle), "little")
+        self.begin()
+
+    def begin(self) -> None:
+        self.oracle.begin({"task_id": self.task.id, "task": self.task.model_dump(mode="json")})
+
+    def place(self, kind: str, sets: list[int], case: int = 0) -> tuple[list[Layout], list[dict[str, Any]]]:
+        layout = lay_out(self.task, self.case(kind, case), {}, {})
+        slab = Slab()
+        jobs = [
+            {"kind": kind, "case": case, "set": n, "layout": 0, "in": slab.take(layout.input_bytes), "out": slab.take(layout.output_bytes)}
+            for n in sets
+        ]  # fmt: skip
+        assert slab.end <= 1 << 22
+        return [layout], jobs
+
+    def case(self, kind: str, index: int) -> Case:
+        return (self.task.checked if kind == "checked" else self.task.timed_on("cuda"))[index]
+
+    def memory(self, offset: int, size: int) -> np.ndarray:
+        slab = self.fake.runtime.slabs[self.base]
+        start = self.base - slab.ctypes.data + offset
+        return slab[start : start + size]
+
+    def tensor(self, layout: Layout, job: dict[str, Any], name: str) -> np.ndarray:
+        offset, size = (layout.inputs | layout.outputs)[name]
+        base = job["in"] if name in layout.inputs else job["out"]
+        dtype = self.task.tensor(name).dtype
+        return self.memory(base + offset, size).view(numpy_dtype(dtype))
+
+    def answer_right(self, layout: Layout, job: dict[str, Any]) -> None:
+        """What a right kernel does: the reference on the inputs that lie in the slab."""
+        case = self.case(job["kind"], job["case"])
+        shapes = {t.name: tuple(case.sizes.get(text, 0) or int(text) for text in t.shape) for t in self.task.tensors}
+        inputs = {name: self.tensor(layout, job, name).reshape(shapes[name]) for name in layout.inputs}
+        for name, value in load_reference(self.task).compute(np, inputs, case.sizes).items():
+            self.tensor(layout, job, name)[:] = np.asarray(value).reshape(-1)
+
+    def fill(self, layouts: list[Layout], jobs: list[dict[str, Any]]) -> None:
+        self.oracle.fill({"layouts": [layout.as_message() for layout in layouts], "jobs": jobs})
+
+    def check(self, layouts: list[Layout], jobs: list[dict[str, Any]], *, inputs: bool = True) -> list[Any]:
+        messages = [layout.as_message() for layout in layouts]
+        return list(
+            self.oracle.check({"layouts": messages, "side": "candidate", "jobs": jobs, "inputs": inputs})["answers"]
+        )
+
+
+def small(name: str) -> Task:
+    """A built-in task whose timed case is as small as a checked one."""
+    task = builtin_task(name)
+    return task.model_copy(update={"timed": {"cuda": (task.checked[1],)}})
+
+
+@pytest.fixture(params=["softmax_rows", "transpose", "argmax_rows", "sum_all"])
+def device(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Device:
+    return Device(monkeypatch, small(request.param))
+
+
+@pytest.mark.parametrize("kind", ["checked", "timed"])
+def test_right_outputs_pass_and_differing_contents_differ(device: Device, kind: str) -> None:
+    layouts, jobs = device.place(kind, [0, 1], case=0)
+    device.fill(layouts, jobs)
+    first, second = ([device.tensor(layouts[0], job, name).copy() for name in layouts[0].inputs] for job in jobs)
+    assert any(not np.array_equal(a, b) for a, b in zip(first, second, strict=True))
+    for job in jobs:
+        device.answer_right(layouts[0], job)
+    assert device.check(layouts, jobs) == [None, None]
+
+
+def test_outputs_are_poisoned_and_an_unwritten_one_is_found(device: Device) -> None:
+    layouts, jobs = device.place("checked", [0], case=1)
+    device.fill(layouts, jobs)
+    (answer,) = device.check(layouts, jobs)
+    assert "never written" in answer["mismatch"]["explanation"]
+
+
+def test_one_wrong_element_is_named(device: Device) -> None:
+    layouts, jobs = device.place("checked", [0], case=1)
+    device.fill(layouts, jobs)
+    device.answer_right(layouts[0], jobs[0])
+    (name,) = layouts[0].outputs
+    output = device.tensor(layouts[0], jobs[0], name)
+    output[-1] += 1 + abs(output[-1])
+    (answer,) = device.check(layouts, jobs)
+    assert answer["mismatch"]["wrong"] == 1
+    assert answer["mismatch"]["tensor"] == name
+
+
+def test_a_write_past_the_end_is_found_and_says_where(device: Device) -> None:
+    layouts, jobs = device.place("checked", [0], case=1)
+    device.fill(layouts, jobs)
+    device.answer_right(layouts[0], jobs[0])
+    ((name, (offset, size)),) = layouts[0].outputs.items()
+    device.memory(jobs[0]["out"] + offset + size, 4)[:] = 0
+    (answer,) = device.check(layouts, jobs)
+    assert f"past the end of {name}" in answer["overrun"]
+
+
+def test_a_write_to_an_input_is_found_where_it_is_looked_for(device: Device) -> None:
+    layouts, jobs = device.place("checked", [0], case=1)
+    device.fill(layouts, jobs)
+    device.answer_right(layouts[0], jobs[0])
+    name = next(iter(layouts[0].inputs))
+    device.tensor(layouts[0], jobs[0], name).view(np.uint8)[0] ^= 0xFF
+    (answer,) = device.check(layouts, jobs)
+    assert answer == {"overrun": f"wrote to {name}, which is an input (case {device.task.checked[1].name})"}
+    assert device.check(layouts, jobs, inputs=False) == [None]
+
+
+def test_a_later_output_is_held_against_the_verified_one_and_then_against_the_gate(device: Device) -> None:
+    layouts, jobs = device.place("timed", [0, 0], case=0)
+    device.fill(layouts, jobs)
+    device.answer_right(layouts[0], jobs[0])
+    assert device.check(layouts, jobs[:1]) == [None]
+    (name,) = layouts[0].outputs
+    assert device.check(layouts, jobs[1:])[0] is not None  # poisoned: neither the same bits nor right
+    device.answer_right(layouts[0], jobs[1])
+    assert device.check(layouts, jobs[1:]) == [None]
+
+
+def test_renewed_after_many_measurements(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    layouts, jobs = device.place("checked", [0], case=1)
+    device.fill(layouts, jobs)
+    name = next(iter(layouts[0].inputs))
+    before = device.tensor(layouts[0], jobs[0], name).copy()
+    for _ in range(65):
+        device.begin()
+    device.fill(layouts, jobs)
+    assert not np.array_equal(before, device.tensor(layouts[0], jobs[0], name))
+
+
+def test_scratch_is_poisoned_and_the_slab_may_grow(monkeypatch: pytest.MonkeyPatch) -> None:
+    device = Device(monkeypatch, small("vector_add"))
+    layouts, jobs = device.place("checked", [0], case=1)
+    layouts[0].scratch["candidate", "w"] = (layouts[0].output_bytes, 64, "f32")
+    jobs[0]["out"] += 0
+    device.fill(layouts, jobs)
+    scratch = device.memory(jobs[0]["out"] + layouts[0].output_bytes, 64).view(np.float32)
+    assert np.isnan(scratch).all()
+    assert item_bytes("f32") == 4
+    second = device.oracle.reserve({"bytes": 1 << 23})["handle"]
+    assert second
+    assert len(device.fake.runtime.slabs) == 1
