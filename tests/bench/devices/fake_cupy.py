@@ -97,10 +97,9 @@ _KERNELS = {
 
 
 class _Device:
-    attributes = {"MultiProcessorCount": 4}
-
     def __init__(self, ordinal: int = 0) -> None:
         self.ordinal = ordinal
+        self.attributes = {"MultiProcessorCount": 4}
 
     def use(self) -> None:
         pass

@@ -36,10 +36,10 @@ class Device:
     def place(self, kind: str, sets: list[int], case: int = 0) -> tuple[list[Layout], list[dict[str, Any]]]:
         layout = lay_out(self.task, self.case(kind, case), {}, {})
         slab = Slab()
-        jobs = [
-            {"kind": kind, "case": case, "set": n, "layout": 0, "in": slab.take(layout.input_bytes), "out": slab.take(layout.output_bytes)}
-            for n in sets
-        ]  # fmt: skip
+        jobs = []
+        for number in sets:
+            where = {"in": slab.take(layout.input_bytes), "out": slab.take(layout.output_bytes)}
+            jobs.append({"kind": kind, "case": case, "set": number, "layout": 0, **where})
         assert slab.end <= 1 << 22
         return [layout], jobs
 
@@ -142,7 +142,6 @@ def test_a_later_output_is_held_against_the_verified_one_and_then_against_the_ga
     device.fill(layouts, jobs)
     device.answer_right(layouts[0], jobs[0])
     assert device.check(layouts, jobs[:1]) == [None]
-    (name,) = layouts[0].outputs
     assert device.check(layouts, jobs[1:])[0] is not None  # poisoned: neither the same bits nor right
     device.answer_right(layouts[0], jobs[1])
     assert device.check(layouts, jobs[1:]) == [None]
