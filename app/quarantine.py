@@ -8,19 +8,23 @@ from .exits import EPILOG
 from .output import Column, dim, json_option, paragraph, print_json, shorten, table
 
 
-@click.group("quarantine", epilog=EPILOG, short_help="Measurements nobody believes yet.")
-def quarantine_command() -> None:
+@click.group("quarantine", epilog=EPILOG, invoke_without_command=True, short_help="Measurements nobody believes yet.")
+@json_option
+@click.pass_context
+def quarantine_command(ctx: click.Context, as_json: bool) -> None:
     """Measurements too good to be believed: kept, but no sibling, no calibration and no best kernel comes from them.
 
-    Only a person clears one, after looking for work that the kernel skips.
+    Without a command it lists them. Only a person clears one, after looking for work that the kernel skips.
     """
+    if ctx.invoked_subcommand is None:
+        ctx.invoke(list_command, as_json=as_json)
 
 
 @quarantine_command.command("list", epilog=EPILOG)
 @click.option("--task", metavar="NAME", help="Only this task.")
 @click.option("--device", "-d", metavar="NAME", help="Only this device.")
 @json_option
-def list_command(*, task: str | None, device: str | None, as_json: bool) -> None:
+def list_command(*, task: str | None = None, device: str | None = None, as_json: bool = False) -> None:
     """The quarantined measurements, newest first, and what for."""
     from ..tools.quarantine import quarantined
     from ..tools.words import ratio_text, time_text

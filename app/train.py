@@ -10,18 +10,14 @@ from .exits import EPILOG
 from .output import Progress, json_option, paragraph, print_json
 
 
-@click.group("train", epilog=EPILOG, short_help="Train a forecaster.")
-def train_command() -> None:
-    """Make a forecaster out of what is measured."""
-
-
-@train_command.command("learned", epilog=EPILOG)
+@click.command("train", epilog=EPILOG, short_help="Train a forecaster.")
+@click.argument("forecaster", type=click.Choice(["learned"]))
 @click.option("--on", metavar="FILE", help="A store (.db) or an export (.jsonl). Default: your store.")
 @click.option("--device", "-d", metavar="NAME", help="Only what was measured on this device.")
 @click.option("--out", type=click.Path(path_type=Path), help="Where to write it. Default: beside your store, in use.")
 @json_option
-def learned_command(*, on: str | None, device: str | None, out: Path | None, as_json: bool) -> None:
-    """Train `learned`, the forecaster for when no model is there, on measured kernels of two tasks or more.
+def train_command(*, forecaster: str, on: str | None, device: str | None, out: Path | None, as_json: bool) -> None:
+    """Train a forecaster on measured kernels of two tasks or more: `learned`, for when no model is there.
 
     \b
       kforecast train learned
@@ -30,7 +26,7 @@ def learned_command(*, on: str | None, device: str | None, out: Path | None, as_
     from ..tools.learned import train_learned
 
     with Progress() as progress:
-        progress("training")
+        progress(f"training {forecaster}")
         result = train_learned(on=on, device=device, out=out)
     if as_json:
         print_json(result.model_dump(mode="json"))
