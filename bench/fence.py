@@ -1,7 +1,7 @@
 """A fence around programs that read untrusted text, compilers above all: system files, one folder, no network.
 
-Bubblewrap where it works, else Landlock and seccomp through a small launcher of ours, else none; the words of a Fence
-say which. A process that forks children instead of starting programs fences itself: `bench.landlock`.
+Landlock and seccomp through a small launcher of ours, bubblewrap where the kernel has no Landlock, else seccomp alone;
+the words of a Fence say which. A process that forks children instead of starting programs fences itself: `bench.landlock`.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..store.errors import DeviceError
+from .landlock import landlock_version
 
 SYSTEM_READABLE = (
     *("/usr", "/lib", "/lib32", "/lib64", "/bin", "/sbin", "/opt", "/nix/store", "/gnu/store"),
@@ -28,7 +29,7 @@ SYSTEM_READABLE = (
 
 @dataclass(frozen=True)
 class Fence:
-    """What goes before a command line, and in words what holds the command: `bubblewrap`, `Landlock and seccomp`."""
+    """What goes before a command line, and in words what holds the command: `Landlock 7, seccomp`, `bubblewrap`."""
 
     words: str
     prefix: tuple[str, ...]
@@ -49,10 +50,12 @@ def find_fence(folder: Path, programs: Sequence[str], launcher: Callable[[], Pat
     """The fence for a command that may write below `folder` only; None where this machine has none.
 
     programs: paths of what is run, whose installations must stay readable. launcher: gives the path of the compiled
-    `confined.c`; asked only where bubblewrap does not work.
+    `confined.c`. Bubblewrap would hold a program as well as Landlock and costs ten times as much (measured: 35 ms a
+    command against 4), so it stands in where the kernel has no Landlock.
     """
     readable = existing([*SYSTEM_READABLE, *program_places(programs)])
-    bubblewrap = _bubblewrap()
+    version = landlock_version()
+    bubblewrap = None if version else _bubblewrap()
     if bubblewrap is not None:
         shown = [place for place in readable if not place.startswith(("/proc", "/dev", "/sys"))]
         binds = [part for place in shown for part in ("--ro-bind", place, place)]
@@ -62,7 +65,8 @@ def find_fence(folder: Path, programs: Sequence[str], launcher: Callable[[], Pat
         program = str(launcher())
     except DeviceError:
         return None  # no Linux headers: the compiler runs as it did before there were fences
-    return Fence("Landlock and seccomp", (program, ":".join(readable), str(folder)))
+    words = f"Landlock {version}, seccomp" if version else "seccomp"
+    return Fence(words, (program, ":".join(readable), str(folder)))
 
 
 _UNSHARED = ("--unshare-all", "--die-with-parent")

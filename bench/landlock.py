@@ -53,8 +53,15 @@ def fence_this_process(readable: Sequence[str], writable: Sequence[str]) -> str:
     return ", ".join(words) or "process"
 
 
+def landlock_version() -> int:
+    """The Landlock version of the running kernel, 0 where it has none or it is turned off."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.syscall.restype = ctypes.c_long
+    return max(0, int(libc.syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), 1)))
+
+
 def _fence_files(libc: ctypes.CDLL, readable: Sequence[str], writable: Sequence[str]) -> int:
-    version = int(libc.syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), 1))
+    version = landlock_version()
     if version < 1:
         return 0
     every = (1 << 13) - 1

@@ -106,6 +106,10 @@ class Lane(Protocol):
     lane: LaneName
     launch_mode: str
 
+    def warm_up(self) -> None:
+        """Start what will be needed, without waiting for it: it starts while the first kernel compiles."""
+        ...
+
     def compile(self, kernel: Kernel, signatures: Sequence[Signature]) -> Build:
         """Compile for this device."""
         ...

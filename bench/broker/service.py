@@ -95,6 +95,7 @@ class Service:
         with self._opening:
             if self._lane is None:
                 self._lane = open_lane(self.device, self._profile)
+                self._lane.warm_up()
                 self._ahead = Prefetch(self._lane)
             return self._lane
 

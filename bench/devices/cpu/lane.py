@@ -77,6 +77,9 @@ class CpuLane:
         self._defences = defences or Defences()
         self._compile_deadline_s = compile_deadline_s
 
+    def warm_up(self) -> None:
+        """Nothing to start: the candidate's process is a moment's work."""
+
     def compile(self, kernel: Kernel, signatures: Sequence[Signature]) -> Build:
         """Compile with the system compiler. Raises DeviceError where there is none."""
         return compile_c(

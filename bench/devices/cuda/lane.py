@@ -124,7 +124,7 @@ class CudaLane:
         return self._launchers
 
     def warm_up(self) -> None:
-        """Start every helper process now, in parallel, instead of when it is first needed."""
+        """Start every helper process, without waiting for it."""
         _ = self.oracle, self._pool
 
     @cached_property

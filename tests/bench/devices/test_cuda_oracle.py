@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from fake_cupy import FakeCupy
 
+from kforecast.bench.devices.cuda import oracle as oracle_module
 from kforecast.bench.devices.cuda.layout import Layout, Slab, lay_out
 from kforecast.bench.devices.cuda.oracle import Oracle
 from kforecast.bench.tasks.builtin import builtin_task
@@ -84,6 +85,12 @@ def small(name: str) -> Task:
 @pytest.fixture(params=["softmax_rows", "transpose", "argmax_rows", "sum_all"])
 def device(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Device:
     return Device(monkeypatch, small(request.param))
+
+
+@pytest.fixture(params=["host", "device"], autouse=True)
+def where_answers_are_computed(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small cases on the host, large ones on the device: here all of them on either."""
+    monkeypatch.setattr(oracle_module, "_ON_HOST_BYTES", 1 << 40 if request.param == "host" else 0)
 
 
 @pytest.mark.parametrize("kind", ["checked", "timed"])
