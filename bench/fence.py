@@ -1,7 +1,7 @@
 """A fence around programs that read untrusted text, compilers above all: system files, one folder, no network.
 
 Landlock and seccomp through a small launcher of ours, bubblewrap where the kernel has no Landlock, else seccomp alone;
-the words of a Fence say which. A process that forks children instead of starting programs fences itself: `bench.landlock`.
+the words of a Fence say which. A process that forks children and starts no program fences itself: `bench.landlock`.
 """
 
 from __future__ import annotations
