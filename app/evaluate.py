@@ -27,7 +27,7 @@ _SHOWN = (
 
 @click.command("eval", epilog=EPILOG, short_help="What forecasters are worth.")
 @click.argument("backends", nargs=-1, metavar="[BACKENDS...]")
-@click.option("--on", metavar="FILE", help="A store (.db), an export or published pairs (.jsonl). Default: your store.")
+@click.option("--on", metavar="FILE", help="A store (.db), an export or published pairs (.jsonl, .jsonl.gz).")
 @click.option(
     "--split",
     type=click.Choice(["family", "task", "random", "time"]),

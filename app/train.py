@@ -12,7 +12,7 @@ from .output import Progress, json_option, paragraph, print_json
 
 @click.command("train", epilog=EPILOG, short_help="Train a forecaster.")
 @click.argument("forecaster", type=click.Choice(["learned"]))
-@click.option("--on", metavar="FILE", help="A store (.db) or an export (.jsonl). Default: your store.")
+@click.option("--on", metavar="FILE", help="A store (.db) or an export (.jsonl, .jsonl.gz). Default: your store.")
 @click.option("--device", "-d", metavar="NAME", help="Only what was measured on this device.")
 @click.option("--out", type=click.Path(path_type=Path), help="Where to write it. Default: beside your store, in use.")
 @json_option

@@ -1,5 +1,7 @@
 """Taking data out of a store and into another: `.jsonl` and `.db` go both ways, `.csv` is a table for people.
 
+A `.jsonl` file compressed by gzip, `.jsonl.gz`, is read as it is.
+
 A `.jsonl` file holds one noun a line, `{"kind": "kernel", "noun": {…}}`, after a first line that names the format. A
 `.db` file is a small store of its own, in one file, as Datasette likes it. Requests stay where they are: an imported
 one would be work for somebody else's device.
@@ -8,9 +10,11 @@ one would be work for somebody else's device.
 from __future__ import annotations
 
 import csv
+import gzip
 import json
 import sqlite3
 import tempfile
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,6 +35,8 @@ Format = Literal["jsonl", "csv", "db"]
 
 VERSION = 1
 """Of the `.jsonl` format."""
+ROWS = (".jsonl", ".jsonl.gz")
+"""How the names of files end that hold one noun a line."""
 
 # In this order every noun comes after those it refers to.
 _TABLES: dict[str, Table[Any]] = {
@@ -136,7 +142,7 @@ def export(
 
 
 def import_(store: Store, path: Path) -> Counts:
-    """Add the nouns of a `.jsonl` or `.db` file to the store: all of them, or after any error none.
+    """Add the nouns of a `.jsonl`, `.jsonl.gz` or `.db` file to the store: all of them, or after any error none.
 
     Importing again changes nothing. Every noun is validated, and what it refers to must be in the file or in the store.
     Raises InputError that names file and line (or row) for what is no noun, for a task or kernel whose id is not the
@@ -146,10 +152,11 @@ def import_(store: Store, path: Path) -> Counts:
         raise InputError(
             "There is no such file", value=path, next_step="Give a .jsonl or .db file of `kforecast export`."
         )
-    readers = {".jsonl": _read_jsonl, ".db": _read_db}
-    if path.suffix not in readers:
-        raise InputError("Only .jsonl and .db files can be imported", value=path, next_step="Export to one of those.")
-    entries = _without_repeats(readers[path.suffix](path))
+    if path.suffix != ".db" and not path.name.endswith(ROWS):
+        raise InputError(
+            "Only .jsonl, .jsonl.gz and .db files can be imported", value=path, next_step="Export to .jsonl or .db."
+        )
+    entries = _without_repeats(_read_db(path) if path.suffix == ".db" else _read_jsonl(path))
     added = dict.fromkeys(_TABLES, 0)
     skipped = dict.fromkeys(_TABLES, 0)
     with store.write() as db:
@@ -254,30 +261,40 @@ def _write_db(entries: list[tuple[str, Noun]], path: Path) -> dict[str, int]:
 
 
 def _read_jsonl(path: Path) -> Iterator[_Entry]:
-    with path.open("rb") as file:
-        for number, line in enumerate(file, 1):
-            place = f"{path.name}:{number}"
-            if not line.strip():
-                continue
-            try:
-                entry = json.loads(line)
-            except ValueError as error:
-                raise _bad(place, f"is no JSON ({error})") from error
-            if not isinstance(entry, dict) or not isinstance(entry.get("kind"), str):
-                raise _bad(place, 'has no "kind"')
-            if entry["kind"] == "export":
-                if entry.get("version") != VERSION:
-                    raise _bad(place, f"is of format version {entry.get('version')}, this kforecast reads {VERSION}")
-                continue
-            if entry["kind"] not in _TABLES:
-                raise _bad(place, f"is of no known kind: {entry['kind']}")
-            try:
-                noun = _TABLES[entry["kind"]].noun.model_validate(entry.get("noun"))
-            except ValidationError as error:
-                first = error.errors()[0]
-                field = ".".join(str(part) for part in first["loc"]) or "noun"
-                raise _bad(place, f"is no {entry['kind']}: {field}: {first['msg']}") from error
-            yield _checked(_Entry(entry["kind"], noun, place))
+    for number, line in enumerate(read_lines(path), 1):
+        place = f"{path.name}:{number}"
+        if not line.strip():
+            continue
+        try:
+            entry = json.loads(line)
+        except ValueError as error:
+            raise _bad(place, f"is no JSON ({error})") from error
+        if not isinstance(entry, dict) or not isinstance(entry.get("kind"), str):
+            raise _bad(place, 'has no "kind"')
+        if entry["kind"] == "export":
+            if entry.get("version") != VERSION:
+                raise _bad(place, f"is of format version {entry.get('version')}, this kforecast reads {VERSION}")
+            continue
+        if entry["kind"] not in _TABLES:
+            raise _bad(place, f"is of no known kind: {entry['kind']}")
+        try:
+            noun = _TABLES[entry["kind"]].noun.model_validate(entry.get("noun"))
+        except ValidationError as error:
+            first = error.errors()[0]
+            field = ".".join(str(part) for part in first["loc"]) or "noun"
+            raise _bad(place, f"is no {entry['kind']}: {field}: {first['msg']}") from error
+        yield _checked(_Entry(entry["kind"], noun, place))
+
+
+def read_lines(path: Path) -> Iterator[bytes]:
+    """The lines of a file, unpacked where its name ends in `.gz`. Raises InputError for one that cannot be unpacked."""
+    try:
+        with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
+            yield from file
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise InputError(
+            f"The file cannot be unpacked ({error})", value=path, next_step="Nothing was read. Fetch the file anew."
+        ) from error
 
 
 def _read_db(path: Path) -> Iterator[_Entry]:

@@ -16,6 +16,7 @@ from typing import Any
 
 from ..store.bins import BINS
 from ..store.errors import InputError
+from ..store.exchange import read_lines
 from ..store.models import Kernel, Language
 from .contract import Reply
 from .metrics.rows import Truth
@@ -93,17 +94,16 @@ def _pair(row: Mapping[str, Any], where: str) -> PaperPair:
 
 
 def _lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    with path.open(encoding="utf-8") as file:
-        for number, line in enumerate(file, 1):
-            if not line.strip():
-                continue
-            try:
-                row = json.loads(line)
-            except json.JSONDecodeError as error:
-                raise _bad("This line is no JSON", f"{path}:{number}") from error
-            if not isinstance(row, dict):
-                raise _bad("This line is no JSON object", f"{path}:{number}")
-            yield number, row
+    for number, line in enumerate(read_lines(path), 1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+        except ValueError as error:
+            raise _bad("This line is no JSON", f"{path}:{number}") from error
+        if not isinstance(row, dict):
+            raise _bad("This line is no JSON object", f"{path}:{number}")
+        yield number, row
 
 
 def _field(row: Mapping[str, Any], name: str, where: str) -> Any:

@@ -10,26 +10,27 @@ from pathlib import Path
 from ..store import kernels, measurements
 from ..store.database import Store
 from ..store.errors import InputError
-from ..store.exchange import import_
+from ..store.exchange import ROWS, import_
 from ..store.models import Kernel, Measurement
 from ..surrogate.learned.train import Sample
 
 
 @contextmanager
 def opened(on: str | None) -> Iterator[Store]:
-    """The rows named: None is the user's store, else a path of a store (`.db`) or of an export (`.jsonl`).
+    """The rows named: None is the user's store, else a path of a store (`.db`) or of an export (`.jsonl`,
+    `.jsonl.gz`).
 
     Raises InputError for another file, StoreError for one that cannot be read.
     """
     if on is None or on.endswith(".db"):
         with Store.open_readonly(None if on is None else Path(on).expanduser().absolute()) as store:
             yield store
-    elif on.endswith(".jsonl"):
+    elif on.endswith(ROWS):
         with tempfile.TemporaryDirectory(prefix="kforecast-") as folder, Store.open(Path(folder) / "rows.db") as store:
             import_(store, Path(on).expanduser())
             yield store
     else:
-        step = "Name a store or an export: a .db or .jsonl file of `kforecast export`."
+        step = "Name a store or an export: a .db, .jsonl or .jsonl.gz file of `kforecast export`."
         raise InputError("these are no rows of kforecast", value=on, next_step=step)
 
 

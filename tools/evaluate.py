@@ -13,6 +13,7 @@ import numpy as np
 from ..store import tasks
 from ..store.database import Store
 from ..store.errors import InputError
+from ..store.exchange import ROWS, read_lines
 from ..store.models import Task
 from ..surrogate import density
 from ..surrogate.backends.base_rate import NAME as BASE_RATE
@@ -154,11 +155,10 @@ def _task(store: Store, task_id: str) -> Task | None:
 
 
 def _is_paper(path: Path) -> bool:
-    if path.suffix != ".jsonl" or not path.is_file():
+    if not path.name.endswith(ROWS) or not path.is_file():
         return False
-    with path.open(encoding="utf-8") as file:
-        first = next((line for line in file if line.strip()), "")
-    return any(f'"{name}"' in first for name in _PAPER_FIELDS)
+    first = next((line for line in read_lines(path) if line.strip()), b"")
+    return any(f'"{name}"'.encode() in first for name in _PAPER_FIELDS)
 
 
 def _questions(rows: Sequence[Row], pairs: Sequence[Example], settings: Settings) -> list[Asked]:

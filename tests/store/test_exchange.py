@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import json
 import sqlite3
 from collections.abc import Callable
@@ -281,7 +282,7 @@ def test_what_cannot_be_imported_is_named(store: Store, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no such file"):
         import_(store, tmp_path / "none.jsonl")
     (tmp_path / "data.csv").touch()
-    with pytest.raises(InputError, match=r"Only \.jsonl and \.db"):
+    with pytest.raises(InputError, match=r"Only \.jsonl, \.jsonl\.gz and \.db"):
         import_(store, tmp_path / "data.csv")
     (tmp_path / "junk.db").write_bytes(b"junk" * 1000)
     with pytest.raises(StoreError, match=r"no SQLite database.*junk\.db"):
@@ -291,3 +292,27 @@ def test_what_cannot_be_imported_is_named(store: Store, tmp_path: Path) -> None:
     db.close()
     with pytest.raises(StoreError, match=r"not a store of kforecast.*foreign\.db"):
         import_(store, tmp_path / "foreign.db")
+
+
+def test_a_gzipped_export_is_read_as_it_is(full: Store, tmp_path: Path) -> None:
+    export(full, tmp_path / "out.jsonl")
+    packed = tmp_path / "out.jsonl.gz"
+    packed.write_bytes(gzip.compress((tmp_path / "out.jsonl").read_bytes()))
+    with Store.open(tmp_path / "other.db") as other:
+        import_(other, packed)
+        assert contents(other) == contents(full)
+
+
+@pytest.mark.parametrize(
+    "damage", [lambda data: data[:-40], lambda data: b"no gzip", lambda data: data[:30] + b"\xff" * 99]
+)
+def test_a_gzip_file_that_cannot_be_unpacked_changes_nothing(
+    full: Store, tmp_path: Path, damage: Callable[[bytes], bytes]
+) -> None:
+    export(full, tmp_path / "out.jsonl")
+    packed = tmp_path / "out.jsonl.gz"
+    packed.write_bytes(damage(gzip.compress((tmp_path / "out.jsonl").read_bytes())))
+    with Store.open(tmp_path / "other.db") as other:
+        with pytest.raises(InputError, match="cannot be unpacked"):
+            import_(other, packed)
+        assert contents(other) == [[], [], [], [], [], []]
