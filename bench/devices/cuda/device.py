@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import importlib.util
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -11,6 +12,9 @@ from ....store.errors import DeviceError
 
 # CUdevice_attribute numbers of the driver API's cuda.h.
 _SM_COUNT, _SMEM_OPTIN, _L2, _MAJOR, _MINOR, _PAGEABLE, _CLOCK_KHZ = 16, 97, 38, 75, 76, 88, 13
+
+
+_PACKAGES = {"cuda-bindings": "cuda", "cupy": "cupy"}
 
 
 @dataclass(frozen=True)
@@ -28,6 +32,17 @@ class DeviceFacts:
     """The SMs' highest clock."""
     pageable_memory_access: bool
     """Device code can read the host memory of its process."""
+
+
+def require_packages() -> None:
+    """Raises DeviceError where the packages that the device's processes import are missing."""
+    missing = [name for name, module in _PACKAGES.items() if importlib.util.find_spec(module) is None]
+    if missing:
+        raise DeviceError(
+            "packages that a GPU needs are missing",
+            value=", ".join(missing),
+            next_step="Install them with: pip install 'kforecast[gpu]'.",
+        )
 
 
 @lru_cache(maxsize=16)

@@ -17,7 +17,7 @@ from ...header.signature import Signature
 from ...languages.build import Build
 from ...languages.cuda.compile import compile_cuda
 from ...tasks.floor import DeviceRates, floor_us
-from .device import DeviceFacts, device_facts
+from .device import DeviceFacts, device_facts, require_packages
 from .helpers import Helper, HelperDied, Launchers
 from .monitor import Monitor
 from .profile import quick_rates
@@ -44,6 +44,7 @@ class CudaLane:
         self.device = f"cuda:{ordinal}"
         self.ordinal = ordinal
         self.facts: DeviceFacts = device_facts(ordinal)
+        require_packages()
         self.device_id = self.facts.uuid
         self.monitor = Monitor(ordinal)
         self.rates = rates
