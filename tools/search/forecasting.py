@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
 from ...store.database import Store
@@ -128,7 +128,10 @@ class ProductForecaster:
                 backend=None if own else self.backend,
                 store=self.store,
             )
-        except InputError as error:  # a launch that no device can make, say: what is wrong is the candidate
+        except InputError as error:
+            if ask.own is not None:  # its author's numbers are unfit, or the pair was measured meanwhile
+                return replace(self.outlook(replace(ask, own=None)), problem=str(error))
+            # A launch that no device can make, say: what is wrong is the candidate.
             why = f"It cannot run: {error.what}."
             return Outlook(self.name, decision="drop", answer="slower", reason=why, final=True, problem=str(error))
         assert not isinstance(result, list), "one candidate has one result"

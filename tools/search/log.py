@@ -19,7 +19,7 @@ _PAGE = 5000
 class SearchLog:
     """owner: the worker whose lease appends need; None for a client that only says something."""
 
-    def __init__(self, store: Store, search_id: str, owner: str | None = None, *, asks: bool = False) -> None:
+    def __init__(self, store: Store, search_id: str, owner: str | None = None) -> None:
         found = searches.get(store, search_id)
         if found is None:
             raise InputError(
@@ -27,7 +27,6 @@ class SearchLog:
             )
         self._store = store
         self._owner = owner
-        self._asks = asks
         self._search = found
         self._version = -1
         self.state = self._folded()
@@ -52,10 +51,10 @@ class SearchLog:
             )
         return state
 
-    def catch_up(self) -> bool:
-        """Take in what others appended; whether there was anything."""
+    def catch_up(self, *, look: bool = False) -> bool:
+        """Take in what others appended; whether there was anything. look: even if no other connection wrote."""
         version = self._store.data_version()
-        if version == self._version:
+        if version == self._version and not look:
             return False
         self._version = version
         rows = searches.events(self._store, self.state.search_id, after=self.state.events - 1)
@@ -63,10 +62,8 @@ class SearchLog:
             self.state.apply(from_row(row))
         return bool(rows)
 
-    def append(
-        self, events: Sequence[AnyEvent], *, attention: bool = False, new_kernels: Sequence[Kernel] = ()
-    ) -> None:
-        """Append and take in. attention: the search waits for somebody; new_kernels: of these events.
+    def append(self, events: Sequence[AnyEvent], *, new_kernels: Sequence[Kernel] = ()) -> None:
+        """Append and take in. new_kernels: of these events.
 
         Raises LogMoved, after which the state is what the log says, without these events; LeaseLost.
         """
@@ -82,19 +79,19 @@ class SearchLog:
         rows = [to_row(event, start + offset) for offset, event in enumerate(events)]
         nodes = [self._row(self.state.nodes[index]) for index in touched]
         try:
-            row = self.summary(attention=attention)
+            row = self.summary()
             searches.append(self._store, row, rows, nodes, new_kernels=new_kernels, owner=self._owner)
         except StoreError:
             self.state = self._folded()
             raise
 
-    def summary(self, *, attention: bool = False) -> Search:
+    def summary(self) -> Search:
         """The search's row as the state has it."""
         state = self.state
-        best = state.best if state.ranking else None
+        best = state.winner if state.ranking else None
         return self._search.model_copy(
             update={
-                "state": state_word(state, attention=attention),
+                "state": state_word(state),
                 "best_id": None if best is None else best.kernel_id,
                 "best_log2": None if best is None else best.log2,
                 "events": state.events,
@@ -130,13 +127,14 @@ class SearchLog:
         )
 
 
-def state_word(state: State, *, attention: bool = False) -> SearchState:
-    """The search's state in the word that answers use."""
+def state_word(state: State) -> SearchState:
+    """The search's state in the word that answers use. A search that waits for proposals has nothing else to do."""
     if state.phase == "ended":
         words: dict[str, SearchState] = {"failed": "failed", "cancelled": "cancelled", "paused": "paused"}
         return words.get(state.outcome, "completed")
     if state.phase == "running":
-        return "input_required" if attention else "working"
+        busy = state.in_flight or state.ready or state.audits or state.to_forecast or state.nodes[0].log2 is None
+        return "working" if busy or state.config.generator != "agent" else "input_required"
     return "stopping"
 
 

@@ -135,8 +135,7 @@ class Worker:
 
     def _append(self, events: list[AnyEvent], new_kernels: tuple[Kernel, ...] = ()) -> None:
         self._fault(f"before {events[0].kind}")
-        waits = self._able.asks and not self.state.in_flight and not self.state.ready
-        self._log.append(events, attention=waits, new_kernels=new_kernels)
+        self._log.append(events, new_kernels=new_kernels)
         self._fault(f"after {events[-1].kind}")
 
     async def _beat(self) -> None:
@@ -181,7 +180,7 @@ class Worker:
             case CallOff():
                 return self._call_off()
             case Finish(outcome, reason):
-                best = self.state.best.id if self.state.ranking else None
+                best = self.state.winner.id if self.state.ranking else None
                 self._append([Finished(clock=clock, outcome=outcome, reason=reason, best=best)])
         return True
 
@@ -227,6 +226,7 @@ class Worker:
         """Wait for completions, or for a while, and append them."""
         if not self._tasks:
             await asyncio.sleep(POLL_S)
+            self._log.catch_up(look=True)
             return
         if self._parts.bench.virtual:
             await asyncio.wait(self._tasks.values())

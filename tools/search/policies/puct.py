@@ -45,6 +45,10 @@ class Puct:
             return index
         return spare
 
+    def ranked(self, state: State) -> list[int]:
+        """The measured nodes of the archive, best to expand first."""
+        return [index for index in _by_priority(state) if state.nodes[index].log2 is not None]
+
     def measure(self, state: State) -> Choice | None:
         """By the rule; under `value` a parent that should be expanded a second time comes first."""
         effort = state.config.effort

@@ -1,0 +1,73 @@
+"""From a search's configuration to the bench, the generator and the forecaster that it works with."""
+
+from __future__ import annotations
+
+from ...store.database import Store
+from ...store.errors import InputError
+from ...store.models import Task
+from .bench import Bench, LiveBench
+from .events import SearchConfig
+from .forecasting import BaseRateForecaster, Forecaster, ProductForecaster
+from .generators.agent import AgentGenerator
+from .generators.atlas import AtlasGenerator
+from .generators.edits import EditsGenerator
+from .generators.lists import ListGenerator, Together
+from .generators.protocol import Generator
+from .generators.tune import TuneGenerator
+from .replay import ReplayBench, is_replay, pool_of
+from .worker import Parts
+
+GENERATORS = ("edits", "tune", "edits+tune", "agent", "llm", "atlas")
+BEST = "best"
+"""The forecaster that the product would choose by itself."""
+
+
+def parts_for(store: Store, config: SearchConfig, task: Task) -> Parts:
+    """What a search works with. Raises InputError for a combination that cannot be, a leak among them."""
+    forecaster = forecaster_named(store, config)
+    if not is_replay(config.device):
+        return Parts(LiveBench(store), generator_named(config, task), forecaster)
+    if task.name in forecaster.trained_on:
+        raise InputError(
+            "the forecaster was trained on what it is to forecast in this replay",
+            value=f"{forecaster.name}, {task.name}",
+            next_step="Use a fold model, whose training left this task's family out, or another forecaster.",
+        )
+    pool = pool_of(config.device)
+    bench: Bench = ReplayBench(pool, config.random_seed)
+    if config.generator == "atlas":
+        return Parts(bench, AtlasGenerator(pool), forecaster)
+    return Parts(bench, generator_named(config, task), forecaster)
+
+
+def generator_named(config: SearchConfig, task: Task) -> Generator:
+    """The generator of a configuration. Raises InputError for a name that is none, or that this device cannot have."""
+    del task
+    lists: dict[str, type[ListGenerator]] = {"edits": EditsGenerator, "tune": TuneGenerator}
+    names = config.generator.split("+")
+    if all(name in lists for name in names):
+        parts = [lists[name]() for name in dict.fromkeys(names)]
+        return parts[0] if len(parts) == 1 else Together(parts)
+    if config.generator == "agent":
+        return AgentGenerator()
+    if config.generator == "atlas":
+        step = "Use it with `--device replay:FILE`, or choose another generator."
+        raise InputError("the generator `atlas` is for replays", value=config.device, next_step=step)
+    if config.generator == "llm":
+        from .generators.llm import llm_generator
+
+        return llm_generator(config)
+    step = f"Choose one of: {', '.join(GENERATORS)}."
+    raise InputError("there is no such generator", value=config.generator, next_step=step)
+
+
+def forecaster_named(store: Store, config: SearchConfig) -> Forecaster:
+    """The forecaster of a configuration: `base-rate`, or as `kforecast forecast --backend` takes it."""
+    if config.forecaster == BaseRateForecaster.name:
+        return BaseRateForecaster()
+    return ProductForecaster(store, None if config.forecaster == BEST else config.forecaster)
+
+
+def check_names(config: SearchConfig, store: Store, task: Task) -> None:
+    """Raise InputError now for what the worker would raise later."""
+    parts_for(store, config, task)

@@ -1,0 +1,106 @@
+"""Workers as processes: detached from their client, one a search, told apart by lease and heartbeat."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import threading
+import traceback
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from ...bench.broker import processes_alive
+from ...store import searches, tasks
+from ...store.database import Store
+from ...store.errors import KforecastError, StoreError
+from ...store.paths import runtime_dir
+from ...store.searches import LeaseLost, LogMoved
+from .events import Finished
+from .log import SearchLog
+from .parts import parts_for
+from .worker import BEAT_S, Worker
+
+STALE_S = 12 * BEAT_S
+"""Age of a heartbeat from which on its worker counts as hung."""
+
+
+def is_worked_on(store: Store, search_id: str) -> bool:
+    """Whether a living worker with a fresh heartbeat has the search."""
+    found = searches.lease(store, search_id)
+    return found is not None and processes_alive.is_alive(found[0]) and found[1] >= _stale_before()
+
+
+def ensure_worker(store: Store, search_id: str) -> None:
+    """Start a worker unless one has the search. Two started at once are no harm: one gets the lease."""
+    if is_worked_on(store, search_id):
+        return
+    with log_path(search_id).open("ab") as sink:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "kforecast.tools.search", search_id],
+            stdin=subprocess.DEVNULL,
+            stdout=sink,
+            stderr=sink,
+            cwd="/",
+            env={**os.environ, "KFORECAST_DB": str(store.path)},
+            start_new_session=True,
+        )
+    # It outlives this client, or this client it: then somebody must reap it.
+    threading.Thread(target=process.wait, name="kforecast-reaper", daemon=True).start()
+
+
+def log_path(search_id: str) -> Path:
+    """Where a search's workers write what goes wrong."""
+    return runtime_dir() / f"search-{search_id}.log"
+
+
+def work(search_id: str) -> int:
+    """Work on a search until it ends; the process's exit code. What goes wrong stands in the search's log, too."""
+    with Store.open() as store:
+        return work_in(store, search_id)
+
+
+def work_in(store: Store, search_id: str) -> int:
+    """As `work`, on an open store and in this process."""
+    owner = processes_alive.owner_name("worker")
+    holder = searches.take_lease(store, search_id, owner, processes_alive.is_alive, stale_before=_stale_before())
+    if holder is not None:
+        return 0
+    try:
+        log = SearchLog(store, search_id)
+        task = tasks.get(store, log.state.config.task_id)
+        assert task is not None, "a search's task is saved before it"
+        parts = parts_for(store, log.state.config, task)
+        asyncio.run(Worker(store, search_id, parts, owner=owner).run())
+    except LeaseLost:
+        return 0
+    except StoreError:
+        raise
+    except KforecastError as error:
+        return _fail(store, search_id, owner, str(error), error.exit_code)
+    except Exception as error:  # noqa: BLE001 -- the outermost frame: the search's log tells what ended it
+        traceback.print_exc()
+        return _fail(store, search_id, owner, f"A fault in kforecast: {type(error).__name__}: {error}", 70)
+    finally:
+        searches.drop_lease(store, search_id, owner)
+    return 0
+
+
+def _fail(store: Store, search_id: str, owner: str, reason: str, code: int) -> int:
+    for _ in range(5):
+        log = SearchLog(store, search_id, owner)
+        if log.state.phase == "ended":
+            break
+        try:
+            log.append([Finished(clock=log.state.clock, outcome="failed", reason=reason[:1000])])
+            break
+        except LogMoved:
+            continue
+    print(reason, file=sys.stderr)  # noqa: T201 -- stderr is the worker's log file
+    return code
+
+
+def _stale_before() -> str:
+    moment = datetime.now(UTC) - timedelta(seconds=STALE_S)
+    return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")

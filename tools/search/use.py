@@ -1,0 +1,335 @@
+"""The use case `search`: begin, look at, tell, propose to. Written once for every face."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+from ...store import kernels, searches, tasks
+from ...store.database import Store
+from ...store.errors import InputError, KforecastError
+from ...store.models import Kernel, Task
+from ...store.searches import ENDED, LogMoved, Search
+from ..kernels import Asked, device_for, find_kernel
+from .beginning import begin_search
+from .budget import Budget, parse_budget
+from .events import AnyEvent, Order, OwnForecast, Proposed, Refused, SearchConfig, Told, node_id
+from .log import SearchLog
+from .parts import BEST, check_names
+from .policies.catalogue import policy_named
+from .policies.puct import Puct
+from .process import ensure_worker, is_worked_on, work_in
+from .replay import is_replay, pool_of
+from .results import SearchResult, asks_of, search_result
+from .state import State
+
+MOST_PROPOSED = 16
+_LOOK_S = 0.1
+_RESTING = ("input_required", "paused", *ENDED)
+Progress = Callable[[SearchResult], None]
+
+
+class Candidate(BaseModel):
+    """A candidate that an agent proposes: a kernel (id, path or source text) as a child of `parent_id`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    parent_id: str
+    kernel: str
+    idea: str = ""
+    own: OwnForecast | None = None
+
+
+class Accepted(BaseModel):
+    """What became of a proposed candidate by now. p_faster and decision are null until it was forecast."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    kernel_id: str
+    node_id: str
+    decision: str | None
+    forecast_speedup: float | None
+
+
+class Rejected(BaseModel):
+    """A proposed candidate that was not taken, by its place in the list, and why."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    index: int
+    why: str
+
+
+class ProposeResult(SearchResult):
+    """The answer of `search_propose`."""
+
+    accepted: tuple[Accepted, ...]
+    rejected: tuple[Rejected, ...]
+
+
+def start(
+    seed: str,
+    *,
+    budget: Budget | str,
+    task: str | None = None,
+    device: str | None = None,
+    request_key: str | None = None,
+    detached: bool = True,
+    store: Store | None = None,
+    **config: Any,
+) -> SearchResult:
+    """Begin a search from a seed kernel (id, path or source text) and return at once; a worker of its own does the
+    rest. Asking again with the same request_key is asking once.
+
+    budget: as a `Budget` or as the command line writes it. config: fields of `SearchConfig` (policy, generator,
+    forecaster, model, random_seed, …). detached: False works in this process until the search ends.
+    Raises InputError and UnsupportedError for what is wrong with seed, names, budget or their combination.
+    """
+    opened = store or Store.open()
+    try:
+        earlier = None if request_key is None else searches.by_key(opened, request_key)
+        search = earlier or _begun(opened, seed, budget, task, device, request_key, config)
+        if detached:
+            if search.state not in ENDED:
+                ensure_worker(opened, search.id)
+        else:
+            work_in(opened, search.id)
+        return look(search.id, store=opened)
+    finally:
+        if store is None:
+            opened.close()
+
+
+def _begun(
+    store: Store,
+    seed: str,
+    budget: Budget | str,
+    task_name: str | None,
+    device: str | None,
+    request_key: str | None,
+    config: dict[str, Any],
+) -> Search:
+    limits = parse_budget(budget) if isinstance(budget, str) else budget
+    kernel, task, where = _seed(store, seed, task_name, device)
+    try:
+        whole = SearchConfig.model_validate(
+            {
+                "task_id": task.id,
+                "task_name": task.name,
+                "seed_id": kernel.id,
+                "device": where,
+                "budget": limits,
+                "virtual": is_replay(where),
+                **({"generator": "atlas"} if is_replay(where) else {"forecaster": BEST}),
+                **{name: value for name, value in config.items() if value is not None},
+            }
+        )
+    except ValueError as error:
+        first = str(error).splitlines()[2:3] or [str(error)]
+        raise InputError(
+            "the search's configuration is wrong", value=first[0].strip(), next_step="Correct it."
+        ) from None
+    policy_named(whole.policy)
+    check_names(whole, store, task)
+    return begin_search(store, kernel, task, whole, request_key=request_key)
+
+
+def _seed(store: Store, seed: str, task_name: str | None, device: str | None) -> tuple[Kernel, Task, str]:
+    if device is not None and is_replay(device):
+        pool = pool_of(device)
+        tasks_here = {task.id: task for task in pool.tasks.values()}
+        named = [task for task in tasks_here.values() if seed in (task.name, task.id)]
+        if seed in pool.recorded:
+            kernel = pool.recorded[seed].kernel
+        elif named and pool.of_task(named[0].id):
+            right = [one for one in pool.of_task(named[0].id) if one.ok]
+            by_name = [one for one in right if one.kernel.name.startswith("seed") and not one.kernel.tunables]
+            slowest = max(right, key=lambda one: one.measurement.time_us or 0.0)
+            kernel = (by_name[0] if by_name else slowest).kernel
+        else:
+            found = ", ".join(sorted(task.name for task in tasks_here.values()))
+            step = f"Give a task of the file ({found}) or the id of a recorded kernel."
+            raise InputError("the replayed file has no such seed", value=seed[:80], next_step=step)
+        return kernel, pool.tasks[kernel.task_id], device
+    found_kernel = find_kernel(store, seed, Asked(task_name))
+    return found_kernel.kernel, found_kernel.task, device_for(found_kernel.kernel, device)
+
+
+def look(search_id: str, *, store: Store | None = None, wait_s: float = 0.0, cursor: int | None = None) -> SearchResult:
+    """Where a search stands; waits up to `wait_s` seconds for it to rest, or with `cursor` for anything new."""
+    opened = store or Store.open()
+    try:
+        search = searches.resolve(opened, search_id)
+        deadline = time.monotonic() + wait_s
+        while time.monotonic() < deadline and search.state not in _RESTING and not (cursor and search.events > cursor):
+            time.sleep(_LOOK_S)
+            search = searches.resolve(opened, search.id)
+        state = SearchLog(opened, search.id).state
+        return _result(opened, searches.resolve(opened, search.id), state)
+    finally:
+        if store is None:
+            opened.close()
+
+
+def _result(store: Store, search: Search, state: State) -> SearchResult:
+    asks = asks_of(state, _worth_improving(state)) if search.generator == "agent" else []
+    return search_result(search, state, asks, worked_on=is_worked_on(store, search.id))
+
+
+def _worth_improving(state: State) -> list[int]:
+    policy = policy_named(state.config.policy)
+    if isinstance(policy, Puct):
+        return policy.ranked(state)
+    first = policy.expand(state)
+    return [] if first is None else [first]
+
+
+def tell(
+    search_id: str, order: Order, *, budget: Budget | str | None = None, by: str = "", store: Store | None = None
+) -> SearchResult:
+    """Stop, pause, resume or extend a search. Idempotent: what is so already is no error.
+
+    Raises InputError for an unknown search, an extension without a budget, and to resume what failed.
+    """
+    opened = store or Store.open()
+    try:
+        search = searches.resolve(opened, search_id)
+        more = parse_budget(budget) if isinstance(budget, str) else budget
+        if order == "extend" and more is None:
+            raise InputError("an extension needs a budget", value=search.id, next_step="Give one, e.g. --extend 100m.")
+        if order in ("resume", "extend") and search.state == "failed":
+            raise InputError("a failed search cannot go on", value=search.reason, next_step="Start a new one.")
+        needless = order in ("stop", "pause") and search.state in (*ENDED, "paused")
+        if not needless:
+            _say(opened, search.id, [Told(order=order, by=by, budget=more)])
+            ensure_worker(opened, search.id)
+        return look(search.id, store=opened)
+    finally:
+        if store is None:
+            opened.close()
+
+
+def _say(store: Store, search_id: str, events: Sequence[AnyEvent]) -> None:
+    while True:
+        log = SearchLog(store, search_id)
+        timed = [event.model_copy(update={"clock": log.state.clock}) for event in events]
+        try:
+            return log.append(timed)
+        except LogMoved:
+            continue
+
+
+def propose(
+    search_id: str, candidates: Sequence[Candidate], *, wait_s: float = 0.0, store: Store | None = None
+) -> ProposeResult:
+    """Give candidates to a search of generator `agent` (or of any other: they are welcome there too).
+
+    What is unreadable, computes another task, or is in the search already, is rejected by its place in the list.
+    wait_s: how long to wait until all that was accepted has been decided on.
+    """
+    if not 1 <= len(candidates) <= MOST_PROPOSED:
+        step = f"Give 1 to {MOST_PROPOSED}."
+        raise InputError("wrong number of candidates", value=len(candidates), next_step=step)
+    opened = store or Store.open()
+    try:
+        search = searches.resolve(opened, search_id)
+        if search.state in (*ENDED, "stopping"):
+            step = f"`kforecast search resume {search.id}` first, with more budget if it is spent."
+            raise InputError(f"the search is {search.state}", value=search.id, next_step=step)
+        added: list[str] = []
+        rejected: list[Rejected] = []
+        for index, candidate in enumerate(candidates):
+            try:
+                added.append(_add(opened, search, candidate))
+            except KforecastError as error:
+                rejected.append(Rejected(index=index, why=str(error)[:300]))
+        ensure_worker(opened, search.id)
+        deadline = time.monotonic() + wait_s
+        while True:
+            state = SearchLog(opened, search.id).state
+            accepted = [_accepted(state, node) for node in added]
+            if all(one.decision for one in accepted) or time.monotonic() >= deadline:
+                break
+            time.sleep(_LOOK_S)
+        result = _result(opened, searches.resolve(opened, search.id), state)
+        return ProposeResult(**dict(result), accepted=tuple(accepted), rejected=tuple(rejected))
+    finally:
+        if store is None:
+            opened.close()
+
+
+def _accepted(state: State, node_id_: str) -> Accepted:
+    node = state.nodes[state.by_id[node_id_]]
+    forecast = None
+    if node.median is not None:
+        forecast = 2.0 ** ((state.nodes[node.anchor].log2 or 0.0) + node.median)
+    return Accepted(
+        kernel_id=node.kernel_id, node_id=node.id, decision=node.decision or None, forecast_speedup=forecast
+    )
+
+
+def _add(store: Store, search: Search, candidate: Candidate) -> str:
+    """Append one proposal; the new node's id. Raises InputError."""
+    task = tasks.get(store, search.task_id)
+    assert task is not None, "a search's task is saved before it"
+    found = find_kernel(store, candidate.kernel, Asked(task.name if "\n" not in task.name else None))
+    if found.task.id != task.id:
+        raise InputError(
+            "it computes another task", value=found.task.name, next_step=f"This search is for {task.name}."
+        )
+    device_for(found.kernel, search.device)
+    while True:
+        log = SearchLog(store, search.id)
+        parent = log.state.by_id.get(candidate.parent_id)
+        if parent is None:
+            raise InputError(
+                "the search has no such parent", value=candidate.parent_id, next_step="Take a parent_id from `asks`."
+            )
+        node = log.state.nodes[parent]
+        twin = log.state.sources.get(found.kernel.source_id)
+        common: dict[str, Any] = {"clock": log.state.clock, "parent": node.id, "ordinal": node.begun}
+        try:
+            if twin is not None:
+                log.append([Refused.model_validate({**common, "why": "duplicate", "detail": candidate.idea[:500]})])
+                raise InputError(
+                    "the search has this program already",
+                    value=log.state.nodes[twin].id,
+                    next_step="Propose something that differs in more than comments and layout.",
+                )
+            proposed = Proposed.model_validate(
+                {
+                    **common,
+                    "node": node_id(search.id, node.id, node.begun),
+                    "kernel_id": found.kernel.id,
+                    "source_id": found.kernel.source_id,
+                    "idea": candidate.idea[:500],
+                    "tag": "agent",
+                    "generator": "agent",
+                    "own": candidate.own,
+                }
+            )
+            log.append([proposed], new_kernels=[found.kernel])
+            return proposed.node
+        except LogMoved:
+            continue
+
+
+def listing(store: Store, limit: int = 20) -> list[tuple[Search, bool]]:
+    """The searches begun last, newest first, and whether a worker has each."""
+    return [(search, is_worked_on(store, search.id)) for search in searches.recent(store, limit)]
+
+
+def best_source(search_id: str, *, store: Store | None = None) -> Kernel:
+    """The best measured kernel of a search; its seed where nothing better was found. Raises InputError."""
+    opened = store or Store.open_readonly()
+    try:
+        search = searches.resolve(opened, search_id)
+        found = kernels.get(opened, search.best_id or search.seed_id)
+        assert found is not None, "a search's kernels are in the store"
+        return found
+    finally:
+        if store is None:
+            opened.close()
