@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from .tools.forecast_results import ForecastResult
     from .tools.measure import measure, measure_many
     from .tools.results import MeasureResult
+    from .tools.search.results import SearchResult
+    from .tools.search.use import search
 
 __version__ = "0.1.0"
 
@@ -53,6 +55,7 @@ __all__ = [
     "Mismatch",
     "Precision",
     "Request",
+    "SearchResult",
     "StoreError",
     "Task",
     "Tensor",
@@ -61,6 +64,7 @@ __all__ = [
     "forecast",
     "measure",
     "measure_many",
+    "search",
 ]
 
 _ERRORS = ("DeviceError", "InputError", "KforecastError", "StoreError", "UnsupportedError")
@@ -70,6 +74,8 @@ _TOOLS = {
     "forecast": ".tools.forecast",
     "measure": ".tools.measure",
     "measure_many": ".tools.measure",
+    "search": ".tools.search.use",
+    "SearchResult": ".tools.search.results",
 }
 
 

@@ -25,6 +25,8 @@ def search_command() -> None:
       kforecast search run softmax.cu --budget 200m,5min
       kforecast search run softmax.cu --budget 90gpu-s --generator tune --policy halving
       kforecast search report s_1234
+
+    Each of these commands takes --json.
     """
 
 

@@ -103,6 +103,10 @@ def start(
             opened.close()
 
 
+search = start
+"""The public name: `kforecast.search`."""
+
+
 def _begun(
     store: Store,
     seed: str,
