@@ -150,7 +150,7 @@ def _seed(store: Store, seed: str, task_name: str | None, device: str | None) ->
             kernel = pool.recorded[seed].kernel
         elif named and pool.of_task(named[0].id):
             right = [one for one in pool.of_task(named[0].id) if one.ok]
-            by_name = [one for one in right if one.kernel.name.startswith("seed") and not one.kernel.tunables]
+            by_name = [one for one in right if "seed" in one.kernel.name and not one.kernel.tunables]
             slowest = max(right, key=lambda one: one.measurement.time_us or 0.0)
             kernel = (by_name[0] if by_name else slowest).kernel
         else:

@@ -1,0 +1,169 @@
+"""Replays: any export as a device, in virtual time, deterministic for a seed; atlas; leaks refused."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import math
+from pathlib import Path
+
+import pytest
+from landscape import make_kernel, make_task, right, share, truth
+
+from kforecast.store import kernels, measurements, searches, tasks
+from kforecast.store.clock import utc_now
+from kforecast.store.database import Store
+from kforecast.store.errors import InputError
+from kforecast.store.exchange import export
+from kforecast.store.identity import new_id
+from kforecast.store.models import Kernel, Measurement
+from kforecast.tools.search.events import Proposed, SearchConfig, projection
+from kforecast.tools.search.forecasting import ScriptedForecaster
+from kforecast.tools.search.generators.atlas import AtlasGenerator
+from kforecast.tools.search.log import read_events
+from kforecast.tools.search.parts import parts_for
+from kforecast.tools.search.replay import pool_of
+from kforecast.tools.search.report import report_of
+from kforecast.tools.search.use import search
+
+PATHS = ["", *(f"/{n}" for n in range(8)), *(f"/{n}/{m}" for n in range(8) for m in range(4))]
+
+
+def measured(kernel: Kernel, path: str) -> Measurement:
+    ok = right(path)
+    return Measurement(
+        id=new_id("m"),
+        kernel_id=kernel.id,
+        task_id=kernel.task_id,
+        task_name="scale",
+        device="cuda:0",
+        device_id="GPU-1",
+        lane="device-only",
+        launch_mode="stream",
+        effort="normal",
+        verdict="ok" if ok else "incorrect",
+        reason="" if ok else "y[0] is wrong",
+        time_us=100.0 * 2.0 ** -truth(path) if ok else None,
+        noise_pct=0.5,
+        device_seconds=0.1 + share("seconds", path),
+        created_at=utc_now(),
+    )
+
+
+@pytest.fixture(scope="module")
+def pool(tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = tmp_path_factory.mktemp("pool")
+    with Store.open(folder / "pool.db") as store:
+        tasks.save(store, make_task())
+        for path in PATHS:
+            kernel = make_kernel(path).model_copy(update={"name": f"kernel{path}" if path else "seed.c"})
+            kernels.save(store, kernel)
+            measurements.save(store, measured(kernel, path))
+        export(store, folder / "pool.jsonl")
+    lines = (folder / "pool.jsonl").read_text()
+    for number, path in enumerate(("", "/5", "/5/2")):
+        node = {"id": f"n_{number}", "kernel_id": make_kernel(path).id, "parent_id": f"n_{number - 1}"}
+        lines += json.dumps({"kind": "node", "noun": node}) + "\n"
+    with gzip.open(folder / "pool.jsonl.gz", "wt") as file:
+        file.write(lines)
+    return f"replay:{folder / 'pool.jsonl.gz'}"
+
+
+def replayed(tmp_path: Path, pool: str, name: str, **config: object) -> tuple[Store, str]:
+    store = Store.open(tmp_path / f"{name}.db")
+    result = search("scale", budget="12m", device=pool, detached=False, store=store, **config)  # type: ignore[arg-type]
+    assert result.state == "completed", result.reason
+    return store, result.search_id
+
+
+def meaning(store: Store, search_id: str) -> list[object]:
+    """A log without the ids that follow from the search's own."""
+    known = {node.id: node.kernel_id for node in searches.nodes(store, search_id, limit=None)}
+    text = json.dumps(projection(read_events(store, search_id), virtual=True))
+    for node, kernel in known.items():
+        text = text.replace(node, kernel)
+    found: list[object] = json.loads(text)
+    return found[1:]
+
+
+def test_the_same_seed_sees_the_same(tmp_path: Path, pool: str) -> None:
+    logs = []
+    for name, seed in (("a", 1), ("b", 1), ("c", 2)):
+        store, search_id = replayed(tmp_path, pool, name, random_seed=seed)
+        logs.append(meaning(store, search_id))
+        store.close()
+    assert logs[0] == logs[1]
+    assert logs[0] != logs[2]
+
+
+def test_gpu_seconds_and_times_are_the_recorded_ones(tmp_path: Path, pool: str) -> None:
+    store, search_id = replayed(tmp_path, pool, "a")
+    report = report_of(store, search_id)
+    spent = report.result.spent
+    assert spent["gpu_seconds"] == pytest.approx(spent["wall_s"])
+    assert report.curve[-1].gpu_seconds == pytest.approx(spent["gpu_seconds"])
+    assert report.missed.in_pool is not None and report.missed.in_pool >= 0
+    for row in report.rows:
+        if row.log2 is not None and row.parent is not None:
+            recorded = pool_of(pool).recorded[row.kernel_id].measurement
+            assert row.log2 == pytest.approx(math.log2(100.0 / (recorded.time_us or 0.0)), abs=0.1)
+    store.close()
+
+
+def test_all_is_proposed_once_and_the_best_is_found_in_the_end(tmp_path: Path, pool: str) -> None:
+    store = Store.open(tmp_path / "a.db")
+    result = search("scale", budget="1000m", device=pool, detached=False, store=store, speculate=1)
+    proposed = [event.kernel_id for event in read_events(store, result.search_id) if isinstance(event, Proposed)]
+    assert sorted([make_kernel("").id, *proposed]) == sorted(pool_of(pool).recorded)
+    assert result.best is not None
+    best = pool_of(pool).best(make_task().id)
+    assert best is not None and math.log2(result.best.speedup) == pytest.approx(truth_of(best.kernel), abs=0.1)
+    store.close()
+
+
+def truth_of(kernel: Kernel) -> float:
+    return truth(kernel.source.split('"')[1])
+
+
+def test_recorded_children_come_first_then_the_nearest(pool: str) -> None:
+    read = pool_of(pool)
+    seed = read.recorded[make_kernel("").id].kernel
+    found = list(AtlasGenerator(read).candidates(seed, make_task(), 0))
+    assert found[0].kernel.id == make_kernel("/5").id
+    assert len(found) == len(PATHS) - 1
+
+
+def test_what_is_not_recorded_is_unsupported(tmp_path: Path, pool: str) -> None:
+    store, search_id = replayed(tmp_path, pool, "a", generator="edits")
+    verdicts = report_of(store, search_id).verdicts
+    assert set(verdicts) == {"unsupported"}
+    store.close()
+
+
+def test_a_forecaster_that_saw_the_pool_is_refused(tmp_path: Path, pool: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from kforecast.tools.search import parts
+
+    seen = ScriptedForecaster(lambda ask: None, name="learned", trained_on=frozenset({"scale"}))  # type: ignore[arg-type,return-value]
+    monkeypatch.setattr(parts, "forecaster_named", lambda store, config: seen)
+    with Store.open(tmp_path / "a.db") as store:
+        task = make_task()
+        config = SearchConfig(
+            task_id=task.id,
+            task_name=task.name,
+            seed_id=make_kernel().id,
+            device=pool,
+            generator="atlas",
+            budget={"measurements": 3},  # type: ignore[arg-type]
+        )
+        with pytest.raises(InputError, match="trained on"):
+            parts_for(store, config, task)
+
+
+@pytest.mark.parametrize("text", ["", "nonsense\n", '{"kind": "kernel", "noun": {"id": 3}}\n', "[]\n"])
+def test_a_file_that_is_no_pool_is_told(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "bad.jsonl"
+    path.write_text(text)
+    with pytest.raises(InputError):
+        pool_of(f"replay:{path}")
+    with pytest.raises(InputError, match="no such file"):
+        pool_of(f"replay:{tmp_path / 'none.jsonl'}")
