@@ -58,7 +58,7 @@ def enqueue(
             )
             return _get(db, request_id)
     first = _noun(row)
-    if (first.kind, first.device, first.payload) != (kind, device, json.loads(_as_json(payload))):
+    if (first.kind, first.device, _work(first.payload)) != (kind, device, _work(json.loads(_as_json(payload)))):
         raise InputError(
             "The request key was used before, for another request",
             value=request_key,
@@ -150,6 +150,17 @@ def cancel(store: Store, request_id: str) -> Request:
             f"""UPDATE requests SET state = 'cancelled', owner = NULL, progress = '', finished_at = ?, {_NEXT_SEQ}
                 WHERE id = ? AND state IN ('queued', 'working')""",
             (utc_now(), request_id),
+        )
+        return _get(db, request_id)
+
+
+def detach(store: Store, request_id: str) -> Request:
+    """Let a request go on without the client that asked; returns it as it stands now. One that has ended stays so."""
+    with store.write() as db:
+        db.execute(
+            f"""UPDATE requests SET payload = json_set(payload, '$.detached', json('true')), {_NEXT_SEQ}
+                WHERE id = ? AND state IN ('queued', 'working')""",
+            (request_id,),
         )
         return _get(db, request_id)
 
@@ -253,6 +264,11 @@ def _noun(row: sqlite3.Row) -> Request:
         return Request.model_validate(fields)
     except (ValidationError, ValueError) as error:
         raise unreadable("requests", row["id"], error) from error
+
+
+def _work(payload: Mapping[str, Any]) -> dict[str, Any]:
+    """What is to be done, whoever waits for it."""
+    return {name: value for name, value in payload.items() if name != "detached"}
 
 
 def _begin(db: sqlite3.Connection, request_id: str, owner: str) -> Request:

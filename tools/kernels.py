@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -12,7 +12,7 @@ from ..bench.header.load import Geometry, load_kernel
 from ..bench.header.options import is_cpp
 from ..bench.languages.c import toolchain as c_toolchain
 from ..bench.tasks.builtin import builtin_kernel, builtin_names, builtin_task
-from ..bench.tasks.load import load_task, resolve_task
+from ..bench.tasks.load import resolve_task
 from ..store import kernels, tasks
 from ..store.database import Store
 from ..store.errors import DeviceError, InputError, UnsupportedError
@@ -34,13 +34,17 @@ class Named:
 
 @dataclass(frozen=True)
 class Asked:
-    """What goes with a kernel on the command line or in a call; see `bench.header.load.load_kernel`."""
+    """What goes with a kernel on the command line or in a call; see `bench.header.load.load_kernel`.
+
+    admit: asked before a kernel or task file is read, raises InputError to refuse it; None: every file may be read.
+    """
 
     task: str | None = None
     geometry: Geometry | None = None
     settings: dict[str, int] | None = None
     override: bool = False
     options: tuple[str, ...] = ()
+    admit: Callable[[Path], None] | None = None
 
 
 def device_for(kernel: Kernel, device: str | None) -> str:
@@ -75,10 +79,12 @@ def find_kernel(store: Store, named: str, asked: Asked | None = None) -> Named:
 
 def load_file(named: str | Path, asked: Asked) -> Named:
     """The kernel of a path or a source text, its id stamped with the toolchain that will compile it here."""
-    task = None if asked.task is None else load_task(asked.task)
+    if asked.admit is not None and (isinstance(named, Path) or "\n" not in named):
+        asked.admit(Path(named))
+    task = None if asked.task is None else _resolve(asked.task, None, asked.admit)
     loaded = load_kernel(
         named,
-        resolve_task=_resolve,
+        resolve_task=lambda spec, folder: _resolve(spec, folder, asked.admit),
         task=task,
         geometry=asked.geometry,
         override=asked.override,
@@ -90,7 +96,13 @@ def load_file(named: str | Path, asked: Asked) -> Named:
     return Named(stamp(loaded.kernel), loaded.task, called, loaded.warnings)
 
 
-def _resolve(spec: str | dict[str, Any], folder: Path | None) -> Task:
+def _resolve(spec: str | dict[str, Any], folder: Path | None, admit: Callable[[Path], None] | None) -> Task:
+    if admit is not None:
+        if isinstance(spec, str) and spec not in builtin_names():
+            admit(Path(spec) if folder is None else folder / spec)
+        reference = spec.get("reference") if isinstance(spec, dict) else None
+        if isinstance(reference, str) and folder is not None and not reference.startswith("einsum:"):
+            admit(folder / reference.rpartition(":")[0])
     return resolve_task(spec, folder)
 
 

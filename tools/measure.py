@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from ..bench.broker import processes_alive
 from ..bench.broker.client import run_here, wait
@@ -55,33 +56,69 @@ def measure(
     """
     opened = store or Store.open()
     try:
-        asked = Asked(task, geometry, settings, override, options)
-        candidate = find_kernel(opened, kernel, asked)
-        where = device_for(candidate.kernel, device)
-        against, because = find_baseline(opened, baseline, candidate)
-        remember(opened, [candidate, *([against] if against else [])])
-        payload = MeasurePayload(
-            kernel_id=candidate.kernel.id,
-            baseline_id=None if against is None else against.kernel.id,
-            baseline_because=because,
+        begun = begin(
+            opened,
+            kernel,
+            baseline=baseline,
+            device=device,
             effort=effort,
-            call_deadline_s=timeout_s or CALL_DEADLINE_S,
+            asked=Asked(task, geometry, settings, override, options),
+            timeout_s=timeout_s,
             detached=wait_s is not None,
             profile=profile,
-        )
-        request = requests.enqueue(
-            opened,
-            device=where,
-            payload=payload.model_dump(mode="json"),
-            client=client or processes_alive.owner_name("cli"),
             request_key=request_key,
+            client=client or processes_alive.owner_name("cli"),
         )
-        say = on_progress or (lambda text: None)
+        request, say = begun.request, on_progress or (lambda text: None)
         ended = wait(opened, request, wait_s=wait_s, on_progress=say) if use_broker else run_here(opened, request, say)
-        return answer(opened, ended, candidate, against)
+        return answer(opened, ended, begun.candidate, begun.against)
     finally:
         if store is None:
             opened.close()
+
+
+@dataclass(frozen=True)
+class Begun:
+    """A request for a measurement, and the two sides as somebody named them."""
+
+    request: Request
+    candidate: Named
+    against: Named | None
+
+
+def begin(
+    store: Store,
+    kernel: str,
+    *,
+    client: str,
+    baseline: str | None = None,
+    device: str | None = None,
+    effort: Effort = "normal",
+    asked: Asked | None = None,
+    timeout_s: float | None = None,
+    detached: bool = False,
+    profile: bool = False,
+    request_key: str | None = None,
+) -> Begun:
+    """Resolve both sides, save them and put the request into the queue, as `measure` does. detached: the request goes
+    on when the client that asked vanishes. Raises InputError, UnsupportedError or StoreError."""
+    candidate = find_kernel(store, kernel, asked)
+    where = device_for(candidate.kernel, device)
+    against, because = find_baseline(store, baseline, candidate)
+    remember(store, [candidate, *([against] if against else [])])
+    payload = MeasurePayload(
+        kernel_id=candidate.kernel.id,
+        baseline_id=None if against is None else against.kernel.id,
+        baseline_because=because,
+        effort=effort,
+        call_deadline_s=timeout_s or CALL_DEADLINE_S,
+        detached=detached,
+        profile=profile,
+    )
+    request = requests.enqueue(
+        store, device=where, payload=payload.model_dump(mode="json"), client=client, request_key=request_key
+    )
+    return Begun(request, candidate, against)
 
 
 def measure_many(

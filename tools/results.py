@@ -68,6 +68,8 @@ class MeasureResult(Answer):
 
     summary: str
     measurement_id: str | None = None
+    request_id: str | None = None
+    """What to ask for while there is no measurement yet."""
     state: State
     queue_position: int | None = None
     eta_s: float | None = None
@@ -128,6 +130,7 @@ def measure_result(
     return MeasureResult(
         summary=_summary(measurement, name, against),
         measurement_id=measurement.id,
+        request_id=measurement.request_id,
         state="completed",
         verdict=measurement.verdict,
         reason=measurement.reason or None,
@@ -197,6 +200,7 @@ def pending_result(
         step = str(error.get("next") or "Run `kforecast doctor`, then measure again.")
     return MeasureResult(
         summary=summary,
+        request_id=request.id,
         state=state,
         queue_position=queue_position if state == "working" else None,
         eta_s=eta_s if state == "working" else None,

@@ -45,7 +45,7 @@ def wait(store: Store, request: Request, *, wait_s: float | None, on_progress: P
         return request
     try:
         while True:
-            line = _connect(request.device, store, deadline, on_progress)
+            line = connect(request.device, store, deadline, on_progress)
             if line is None:
                 return _row(store, request)
             with line:
@@ -66,7 +66,7 @@ def cancel(store: Store, request: Request) -> Request:
     """Cancel a request wherever it stands and tell its broker; the device is free within a second or so."""
     row = requests.cancel(store, request.id)
     try:
-        with _Line(socket_path(request.device, store.path)) as line:
+        with Line(socket_path(request.device, store.path)) as line:
             line.send(f"cancel {request.id}")
     except OSError:
         pass  # no broker: then nobody works on it
@@ -112,7 +112,7 @@ def _row(store: Store, request: Request) -> Request:
 
 
 def _follow(
-    line: _Line, store: Store, request: Request, deadline: float | None, on_progress: Progress
+    line: Line, store: Store, request: Request, deadline: float | None, on_progress: Progress
 ) -> Request | None:
     """Read lines until the request has ended or the deadline passed; None where the broker went away."""
     while True:
@@ -131,7 +131,7 @@ def _follow(
             return None
 
 
-class _Line:
+class Line:
     """A connection to a broker, in lines."""
 
     def __init__(self, path: Path) -> None:
@@ -163,10 +163,13 @@ class _Line:
         *lines, self._partial = (self._partial + data).split(b"\n")
         return [text.decode(errors="replace") for text in lines]
 
+    def fileno(self) -> int:
+        return self._socket.fileno()
+
     def close(self) -> None:
         self._socket.close()
 
-    def __enter__(self) -> _Line:
+    def __enter__(self) -> Line:
         return self
 
     def __exit__(self, *exc: object) -> None:
@@ -198,7 +201,7 @@ class _Starting:
             return file.read().decode(errors="replace")[-600:].strip()
 
 
-def _connect(device: str, store: Store, deadline: float | None, on_progress: Progress) -> _Line | None:
+def connect(device: str, store: Store, deadline: float | None, on_progress: Progress) -> Line | None:
     """A connection to a broker of this very code; starts one, and retires one of older code, as needed.
 
     None where `deadline` (of `time.monotonic`) passes first. A broker that retires is waited for: it finishes its work.
@@ -226,10 +229,10 @@ def _connect(device: str, store: Store, deadline: float | None, on_progress: Pro
         time.sleep(_LOOK_S)
 
 
-def _greeted(path: Path) -> _Line | None:
+def _greeted(path: Path) -> Line | None:
     """A connection to the broker at this socket, None where none answers or where it had to be told to retire."""
     try:
-        line = _Line(path)
+        line = Line(path)
     except OSError:
         return None
     hello = (line.read(5.0) or [""])[0].split(" ")

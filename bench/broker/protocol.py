@@ -1,7 +1,8 @@
 """Where a broker listens and the lines that it and its clients exchange. Lines only wake: the rows are the truth.
 
-Client to broker: `watch ID` (tell me about this request; if I vanish and it is not detached, cancel it), `cancel ID`,
-`retire` (finish what you do, then end: a newer version of the code is here).
+Client to broker: `watch ID` (tell me about this request; if I vanish and it is not detached, cancel it), `leave ID` (I
+want it no more: cancel it now, unless it is detached or somebody else watches), `cancel ID`, `retire` (finish what you
+do, then end: a newer version of the code is here).
 Broker to client: `hello FINGERPRINT PID` first, then `progress ID TEXT` and `done ID`.
 """
 

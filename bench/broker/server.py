@@ -139,6 +139,10 @@ class Broker:
                 client.watching.add(rest)
                 self._forsaken.pop(rest, None)
                 self._welcome(rest)
+            elif word == "leave":
+                client.watching.discard(rest)
+                if not self._is_watched(rest):
+                    self._forsaken[rest] = time.monotonic() - _GRACE_S
             elif word == "cancel":
                 self._cancelled.add(rest)
             elif word == "retire":
