@@ -42,6 +42,7 @@ _SHOWN = (
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of every draw.")
 @click.option("--draws", type=click.IntRange(0), default=200, show_default=True, help="Bootstrap samples.")
 @click.option("--svg", type=click.Path(path_type=Path, file_okay=False), metavar="DIR", help="Write the plots there.")
+@click.option("--plots", is_flag=True, help="Draw reliability and risk-coverage below the tables.")
 @click.option(
     "--export-prompts", type=click.Path(path_type=Path), metavar="DIR", help="Write the questions; no answer."
 )
@@ -59,6 +60,7 @@ def eval_command(
     backends: tuple[str, ...],
     on: str | None,
     svg: Path | None,
+    plots: bool,
     export_prompts: Path | None,
     import_replies: Path | None,
     save_replies: Path | None,
@@ -98,6 +100,8 @@ def eval_command(
         print_json(result.model_dump(mode="json"))
     else:
         click.echo(page(result))
+        if plots:
+            click.echo(_drawn(result))
 
 
 def page(result: EvalResult) -> str:
@@ -142,6 +146,13 @@ def _interval(number: Number) -> str:
     if number.low is None or number.high is None:
         return _text(number)
     return f"{_text(number)} ({number.low:.3f} to {number.high:.3f})"
+
+
+def _drawn(result: EvalResult) -> str:
+    from ..tools.plots import reliability_text, risk_coverage_text
+
+    told = [one for one in result.forecasters if one.role != "control"]
+    return "\n".join(["", bold("reliability"), reliability_text(told), "", bold("risk"), risk_coverage_text(told)])
 
 
 def _write_plots(result: EvalResult, folder: Path) -> None:

@@ -59,7 +59,7 @@ def export_command(
 @click.argument("path", type=click.Path(path_type=Path))
 @json_option
 def import_command(*, path: Path, as_json: bool) -> None:
-    """Read what `kforecast export` wrote as .jsonl (gzipped too: .jsonl.gz) or .db. All of it or nothing; twice is no harm."""
+    """Read what `kforecast export` wrote as .jsonl (also gzipped) or .db. All of it or nothing; twice is no harm."""
     from ..store.database import Store
     from ..store.exchange import import_
 

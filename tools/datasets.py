@@ -44,6 +44,29 @@ def newest(store: Store, *, device: str | None = None) -> list[tuple[Kernel, Mea
     return [(known[measurement.kernel_id], measurement) for measurement in reversed(found.values())]
 
 
+def repeats(store: Store, *, device: str | None = None) -> dict[str, dict[str, float]]:
+    """Of each timed kernel's newest measurement, by its id: the times of the kernel's other measurements on the same
+    model of device, newest first. Times of two kernels compare under the same name: group and place in the order."""
+    series: dict[tuple[str, str, str], dict[str, list[Measurement]]] = {}
+    for measurement in measurements.find(store, device=device, quarantined=False, limit=None):
+        if measurement.verdict == "ok" and measurement.time_us:
+            key = measurement.kernel_id, measurement.launch_mode, _model_of(measurement)
+            series.setdefault(key, {}).setdefault(group_of(measurement), []).append(measurement)
+    found: dict[str, dict[str, float]] = {}
+    for groups in series.values():
+        times = {
+            f"{name} {place}": one.time_us or 0.0 for name, ones in groups.items() for place, one in enumerate(ones)
+        }
+        for name, ones in groups.items():
+            found[ones[0].id] = {other: time for other, time in times.items() if other != f"{name} 0"}
+    return found
+
+
+def _model_of(measurement: Measurement) -> str:
+    """The model of the device, where the measurement says one; else the physical device."""
+    return str(measurement.environment.get("gpu") or measurement.device_id)
+
+
 def group_of(measurement: Measurement) -> str:
     """Within which times compare: task, physical device and launch mode."""
     return f"{measurement.task_id} {measurement.device_id} {measurement.launch_mode}"

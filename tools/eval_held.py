@@ -62,8 +62,8 @@ def _pair(one: Asked, reply: Reply) -> Pair:
         p_bins=reply.p_bins,
         ok=example.candidate.verdict == "ok",
         log2_speedup=example.log2_speedup,
-        log2_low=example.log2_speedup,
-        log2_high=example.log2_speedup,
+        log2_low=example.log2_low,
+        log2_high=example.log2_high,
         at=example.candidate.at,
         group=example.candidate.task.name,
     )

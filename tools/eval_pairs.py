@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 import numpy as np
@@ -49,6 +49,11 @@ class Row:
     facts: Facts | None
     at: str
     sample: Sample | None = None
+    log2_interval: tuple[float, float] | None = None
+    """Of `log2_speedup`."""
+    noise_pct: float | None = None
+    repeats: Mapping[str, float] = field(default_factory=dict)
+    """Times of the kernel's other measurements, microseconds; two kernels' times under one name compare."""
 
     @property
     def timed(self) -> bool:
@@ -62,18 +67,28 @@ class Row:
 
 @dataclass(frozen=True)
 class Example:
-    """One pair with its truth. log2_speedup: None where the candidate is not ok."""
+    """One pair with its truth. log2_speedup: None where the candidate is not ok; log2_low, log2_high: what it may be
+    given the noise of the measurements."""
 
     id: str
     baseline: Row
     candidate: Row
     log2_speedup: float | None
+    log2_low: float | None = None
+    log2_high: float | None = None
+
+    @property
+    def log2_again(self) -> float | None:
+        """log2 S by other measurements of the two; None where they were not measured together again."""
+        both = [name for name in self.candidate.repeats if name in self.baseline.repeats]
+        return math.log2(self.baseline.repeats[both[0]] / self.candidate.repeats[both[0]]) if both else None
 
     @property
     def truth(self) -> Truth:
         """The pair as the metrics take it."""
         ok = self.candidate.verdict == "ok"
-        return Truth(self.candidate.task.name, self.baseline.kernel.id, self.candidate.kernel.id, ok, self.log2_speedup)
+        names = self.candidate.task.name, self.baseline.kernel.id, self.candidate.kernel.id
+        return Truth(*names, ok, self.log2_speedup, self.log2_again if ok else None)
 
 
 @dataclass(frozen=True)
@@ -86,8 +101,9 @@ class Fold:
     measured: tuple[Row, ...]
 
 
-def row_of(kernel: Kernel, task: Task, measurement: Measurement) -> Row:
-    """A measured kernel out of a store."""
+def row_of(kernel: Kernel, task: Task, measurement: Measurement, repeats: Mapping[str, float] | None = None) -> Row:
+    """A measured kernel out of a store. repeats: see `datasets.repeats`."""
+    low, high = measurement.log2_low, measurement.log2_high
     return Row(
         kernel=kernel,
         task=task,
@@ -102,6 +118,9 @@ def row_of(kernel: Kernel, task: Task, measurement: Measurement) -> Row:
         facts=measurement.facts,
         at=measurement.created_at,
         sample=sample_of(kernel, measurement),
+        log2_interval=None if low is None or high is None else (low, high),
+        noise_pct=measurement.noise_pct,
+        repeats=repeats or {},
     )
 
 
@@ -116,7 +135,8 @@ def paper_example(pair: PaperPair) -> Example:
             at="",
         )  # fmt: skip
 
-    return Example(pair.id, side(pair.anchor, 1.0), side(pair.candidate, 2.0**-pair.log2_speedup), pair.log2_speedup)
+    log2 = pair.log2_speedup
+    return Example(pair.id, side(pair.anchor, 1.0), side(pair.candidate, 2.0**-log2), log2, log2, log2)
 
 
 def examples(rows: Sequence[Row], *, per_task: int, seed: int) -> list[Example]:
@@ -146,9 +166,10 @@ def examples(rows: Sequence[Row], *, per_task: int, seed: int) -> list[Example]:
 def _example(baseline: Row, candidate: Row) -> Example | None:
     if not baseline.timed or (candidate.verdict == "ok" and not candidate.timed):
         return None
-    log2 = _log2(baseline, candidate) if candidate.timed else None
     name = content_id("e", {"group": baseline.group, "pair": [baseline.kernel.id, candidate.kernel.id]})
-    return Example(name, baseline, candidate, log2)
+    if not candidate.timed:
+        return Example(name, baseline, candidate, None)
+    return Example(name, baseline, candidate, _log2(baseline, candidate), *_interval(baseline, candidate))
 
 
 def _log2(baseline: Row, candidate: Row) -> float:
@@ -159,9 +180,22 @@ def _log2(baseline: Row, candidate: Row) -> float:
     return math.log2((baseline.time_us or 1.0) / (candidate.time_us or 1.0))
 
 
+def _interval(baseline: Row, candidate: Row) -> tuple[float, float]:
+    """What log2 S may be: the interval of a measurement of one against the other, else `_log2` give or take the A/A
+    noise of both, added in squares. (Of 1,446 pairs of `docs/results/h200_kernels.jsonl.gz` measured again on another
+    GPU of the same model, 98% lie within that noise of both.)"""
+    for one, other, sign in ((candidate, baseline, 1.0), (baseline, candidate, -1.0)):
+        if one.baseline_id == other.kernel.id and one.log2_interval is not None:
+            low, high = sorted(sign * edge for edge in one.log2_interval)
+            return low, high
+    log2 = _log2(baseline, candidate)
+    width = math.log2(1 + math.hypot(baseline.noise_pct or 0.0, candidate.noise_pct or 0.0) / 100)
+    return log2 - width, log2 + width
+
+
 def folds(rows: Sequence[Row], pairs: Sequence[Example], split: Split, seed: int) -> Iterator[Fold]:
     """The folds of a split. `family` and `task` hold out one at a time, and take the held-out task's other kernels for
-    measured; `random` holds out half of the kernels; `time` the half measured last. Empty folds are left out.
+    measured; `random` holds out half of the kernels; `time` the half first measured last. Empty folds are left out.
 
     Raises InputError for a split that leaves nothing to train on.
     """
@@ -176,9 +210,14 @@ def folds(rows: Sequence[Row], pairs: Sequence[Example], split: Split, seed: int
     elif split == "random":
         yield from _fold("random half", rows, pairs, lambda row: _coin(row, seed), within=False)
     else:
-        moments = sorted(row.at for row in rows)
-        half = moments[len(moments) // 2] if moments else ""
-        yield from _fold("later half", rows, pairs, lambda row: row.at >= half, within=False)
+        first: dict[str, str] = {}
+        for row in rows:
+            first[row.kernel.source_id] = min(row.at, first.get(row.kernel.source_id, row.at))
+        half = sorted(first.values())[len(first) // 2]
+        earlier = tuple(row for row in rows if row.at < half)  # a repeat later on is neither trained on nor tested
+        tested = tuple(pair for pair in pairs if first[pair.candidate.kernel.source_id] >= half)
+        if tested:
+            yield Fold("later half", earlier, tested, earlier)
 
 
 def _fold(

@@ -28,7 +28,7 @@ from ..surrogate.metrics.rows import Rows, rows_of
 from ..surrogate.paper_rows import read_pairs
 from .backends import choose_backend
 from .config import load_config
-from .datasets import newest, opened
+from .datasets import newest, opened, repeats
 from .eval_held import Asked, calibrated, promises
 from .eval_pairs import SPLITS, Example, Fold, Row, Split, examples, folds, paper_example, query_of, row_of
 from .eval_replies import append_reply, read_replies, write_prompts
@@ -138,8 +138,9 @@ def _data(on: str | None, settings: Settings) -> tuple[list[Row], list[Example]]
         rows = [row for pair in pairs for row in (pair.baseline, pair.candidate)]
     else:
         with opened(on) as store:
+            again = repeats(store, device=settings.device)
             rows = [
-                row_of(kernel, task, measurement)
+                row_of(kernel, task, measurement, again.get(measurement.id))
                 for kernel, measurement in newest(store, device=settings.device)
                 if (task := _task(store, kernel.task_id)) is not None
             ]

@@ -21,7 +21,7 @@ SHIPPED = Path(room.__file__).with_name("trained.json")
 
 
 class TrainResult(BaseModel):
-    """What came of training. trained_for: (language, device kind) pairs; tasks counts each device's anew."""
+    """What came of training. trained_for: (language, device kind) pairs."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

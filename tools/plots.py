@@ -1,4 +1,4 @@
-"""Plots of an evaluation as SVG text: reliability, and risk against coverage. Lines and words, no library."""
+"""Plots of an evaluation, as SVG and for a terminal: reliability, and risk against coverage. No library."""
 
 from __future__ import annotations
 
@@ -11,18 +11,61 @@ _SIZE = 360
 _MARGIN = 48
 _COLOURS = ("#1b6ca8", "#d1495b", "#2e8b57", "#8a5a00", "#6a4c93", "#444444")
 _DASHES = ("", "6 3", "2 3", "8 3 2 3", "1 3", "12 4")
+_COLUMNS, _ROWS = 61, 16
+_LETTERS = "abcdefghijklmnopqrstuvwxyz"
 Points = Sequence[tuple[float, float]]
 
 
 def reliability_svg(scored: Sequence[Scored]) -> str:
     """Of P(faster): what was said against what happened, one line a forecaster; the diagonal is calibration."""
-    lines = [(one.name, [(said, happened) for said, happened, _ in one.reliability]) for one in scored]
-    return _chart("Reliability of P(faster)", "said", "happened", lines, marks=True, diagonal=True)
+    return _chart("Reliability of P(faster)", "said", "happened", _reliability(scored), marks=True, diagonal=True)
 
 
 def risk_coverage_svg(scored: Sequence[Scored]) -> str:
     """The share wrong among the surest answers, against the share answered."""
     return _chart("Risk and coverage", "share answered", "share wrong", [(o.name, o.risk_coverage) for o in scored])
+
+
+def reliability_text(scored: Sequence[Scored]) -> str:
+    """The reliability diagram in ASCII: a letter a forecaster, dots where said and happened are equal."""
+    return _drawn("P(faster): said across, happened up", _reliability(scored), diagonal=True)
+
+
+def risk_coverage_text(scored: Sequence[Scored]) -> str:
+    """The risk-coverage curve in ASCII: a letter a forecaster."""
+    lines = [(one.name, one.risk_coverage) for one in scored]
+    return _drawn("share answered across, share wrong among them up", lines)
+
+
+def _reliability(scored: Sequence[Scored]) -> list[tuple[str, Points]]:
+    return [(one.name, [(said, happened) for said, happened, _ in one.reliability]) for one in scored]
+
+
+def _drawn(title: str, lines: Sequence[tuple[str, Points]], *, diagonal: bool = False) -> str:
+    """A chart on the unit square in characters; where two lines meet, the one named first is seen."""
+    grid = [[" "] * _COLUMNS for _ in range(_ROWS)]
+
+    def put(x: float, y: float, mark: str) -> None:
+        grid[_ROWS - 1 - round(y * (_ROWS - 1))][round(x * (_COLUMNS - 1))] = mark
+
+    if diagonal:
+        for column in range(_COLUMNS):
+            put(column / (_COLUMNS - 1), column / (_COLUMNS - 1), ".")
+    for letter, (_, points) in reversed(list(zip(_LETTERS, lines, strict=False))):
+        for x, y in points:
+            put(x, y, letter)
+    ticks = {0: "1.0", (_ROWS - 1) // 2: "0.5", _ROWS - 1: "0.0"}
+    rows = [f"  {ticks.get(number, ''):>3} |{''.join(row).rstrip()}" for number, row in enumerate(grid)]
+    half = " " * (_COLUMNS // 2 - 2)
+    axis = [f"      +{'-' * _COLUMNS}", f"      0{half}0.5{half}1.0".rstrip()]
+    return "\n".join(
+        [
+            f"  {title}",
+            *rows,
+            *axis,
+            *(f"  {letter}  {name}" for letter, (name, _) in zip(_LETTERS, lines, strict=False)),
+        ]
+    )
 
 
 def _chart(

@@ -46,6 +46,7 @@ class Sample:
 class _Group:
     """The timed kernels of one group: features (n, d), log2 times (n,), similarities (m, m) of the first m."""
 
+    task_id: str
     features: Array
     y: Array
     alike: Array
@@ -56,16 +57,17 @@ class _Group:
 
 
 def train(samples: Sequence[Sample]) -> Model:
-    """The model of these samples. Raises InputError for fewer than 30 timed kernels or a single group.
+    """The model of these samples. Raises InputError for fewer than 30 timed kernels or a single task.
 
-    Leave-one-group-out error picks the ridge, the marginal likelihood of the residuals the covariance.
+    Leave-one-task-out error picks the ridge, the marginal likelihood of the residuals the covariance.
     """
     names = sorted({sample.group for sample in samples if sample.timed})
-    count = sum(sample.timed for sample in samples)
-    if count < _LEAST_KERNELS or len(names) < 2:
+    count = len({sample.kernel.id for sample in samples if sample.timed})
+    tasks = len({sample.kernel.task_id for sample in samples if sample.timed})
+    if count < _LEAST_KERNELS or tasks < 2:
         raise InputError(
             f"Training takes at least {_LEAST_KERNELS} timed kernels of two tasks",
-            value=f"{count} kernels of {len(names)} tasks",
+            value=f"{count} kernels of {tasks} tasks",
             next_step="Measure more kernels, or train on a published atlas.",
         )
     raw = np.array([vector(sample.kernel, sample.facts) for sample in samples])
@@ -86,7 +88,7 @@ def train(samples: Sequence[Sample]) -> Model:
         noise=0.05,
         correct=_logistic(standard, np.array([sample.ok for sample in samples])),
         kernels=count,
-        tasks=len(names),
+        tasks=tasks,
     )
     return _fit_covariance(model, groups)
 
@@ -99,7 +101,8 @@ def _group(samples: Sequence[Sample], standard: Array, name: str) -> _Group:
     rest = [index for index in rows if index not in set(chosen)]
     ordered = [*chosen, *rest]
     times = np.array([samples[index].time_us for index in ordered], dtype=np.float64)
-    return _Group(standard[ordered], np.log2(times), alike([samples[index].kernel for index in chosen]))
+    task_id = samples[rows[0]].kernel.task_id
+    return _Group(task_id, standard[ordered], np.log2(times), alike([samples[index].kernel for index in chosen]))
 
 
 def _ridge(groups: Sequence[_Group], strength: float) -> Array:
@@ -114,14 +117,15 @@ def _ridge(groups: Sequence[_Group], strength: float) -> Array:
 
 
 def _best_ridge(groups: Sequence[_Group]) -> float:
-    """The strength with the least mean squared error on groups left out."""
+    """The strength with the least mean squared error on tasks left out, on all the devices that timed them."""
 
     def error(strength: float) -> float:
         errors = []
-        for index, held in enumerate(groups):
-            weights = _ridge([*groups[:index], *groups[index + 1 :]], strength)
-            x, y = held.centred
-            errors.append(float(((y - x @ weights) ** 2).mean()))
+        for task_id in sorted({group.task_id for group in groups}):
+            weights = _ridge([group for group in groups if group.task_id != task_id], strength)
+            for held in (group for group in groups if group.task_id == task_id):
+                x, y = held.centred
+                errors.append(float(((y - x @ weights) ** 2).mean()))
         return float(np.mean(errors))
 
     return min(_RIDGES, key=error)

@@ -46,4 +46,4 @@ def shuffled(rows: Rows, seed: int) -> Rows:
     for task in np.unique(rows.task):
         inside = np.flatnonzero(rows.task == task)
         order[inside] = rng.permutation(inside)
-    return replace(rows, ok=rows.ok[order], log2=rows.log2[order])
+    return replace(rows, ok=rows.ok[order], log2=rows.log2[order], again=rows.again[order])

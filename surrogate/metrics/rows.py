@@ -19,18 +19,21 @@ CLOSE = 1.0
 
 @dataclass(frozen=True)
 class Truth:
-    """What was measured of a candidate against its baseline. log2_speedup: None where it is not `ok`."""
+    """What was measured of a candidate against its baseline. log2_speedup: None where it is not `ok`; log2_again: by a
+    second measurement of the pair, None without one."""
 
     task: str
     baseline_id: str
     candidate_id: str
     ok: bool
     log2_speedup: float | None
+    log2_again: float | None = None
 
 
 @dataclass(frozen=True)
 class Rows:
     """n forecasts and their truth. log2: (n,), NaN where not ok; p_bins: (n, 8); task, group: (n,) labels.
+    again: (n,), log2 S by a second measurement, NaN without one.
 
     task clusters the bootstrap; group (task and baseline) holds the candidates that compete with one another.
     """
@@ -42,6 +45,7 @@ class Rows:
     task: NDArray[np.str_]
     group: NDArray[np.str_]
     given: Flags
+    again: Array
 
     def __len__(self) -> int:
         return len(self.ok)
@@ -56,6 +60,7 @@ class Rows:
             self.task[index],
             self.group[index],
             self.given[index],
+            self.again[index],
         )
 
     @property
@@ -82,8 +87,13 @@ def rows_of(truths: Sequence[Truth], replies: Sequence[Reply | None]) -> Rows:
         p_correct=np.array([0.5 if reply is None else reply.p_correct for reply in replies]),
         p_bins=np.array([uniform if reply is None else reply.p_bins for reply in replies]).reshape(-1, len(BINS)),
         ok=np.array([truth.ok for truth in truths], dtype=bool),
-        log2=np.array([np.nan if truth.log2_speedup is None else truth.log2_speedup for truth in truths], dtype=float),
+        log2=_numbers([truth.log2_speedup for truth in truths]),
         task=np.array([truth.task for truth in truths], dtype=str),
         group=np.array([f"{truth.task}\n{truth.baseline_id}" for truth in truths], dtype=str),
         given=np.array([reply is not None for reply in replies], dtype=bool),
+        again=_numbers([truth.log2_again for truth in truths]),
     )
+
+
+def _numbers(values: Sequence[float | None]) -> Array:
+    return np.array([np.nan if value is None else value for value in values], dtype=float)

@@ -10,7 +10,7 @@ import numpy as np
 
 from . import scores
 from .calibration_error import ece_bins, ece_correct, ece_faster
-from .ranking import auroc_correct, auroc_discovery, auroc_faster, recovery, spearman_by_task
+from .ranking import auroc_correct, auroc_discovery, auroc_faster, recovery, remeasured, spearman_by_task
 from .rows import Rows
 from .selective import aurc, selective_accuracy
 
@@ -40,8 +40,8 @@ WHOLE_METRICS: dict[str, Metric] = {
     "auroc_correct": auroc_correct,
     "auroc_1.41x": lambda rows: auroc_discovery(rows, _EDGE_141),
     "auroc_2x": lambda rows: auroc_discovery(rows, _EDGE_2),
-    "recovery_5": lambda rows: recovery(rows, 0.05),
-    "recovery_20": lambda rows: recovery(rows, 0.20),
+    "recovery_5": lambda rows: recovery(rows, 0.05, remeasured(rows)),
+    "recovery_20": lambda rows: recovery(rows, 0.20, remeasured(rows)),
 }
 """Meaningless on close pairs alone."""
 
@@ -99,6 +99,7 @@ def resample(rows: Rows, rng: np.random.Generator) -> Rows:
         np.char.add(np.char.add(copy, "\n"), taken.task),
         np.char.add(np.char.add(copy, "\n"), taken.group),
         taken.given,
+        taken.again,
     )
 
 

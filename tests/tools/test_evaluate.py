@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -12,14 +14,16 @@ from xml.etree import ElementTree
 import pytest
 
 from kforecast.app.main import run
-from kforecast.store import tasks
+from kforecast.store import measurements, tasks
 from kforecast.store.bins import bin_of_log2
 from kforecast.store.database import Store
 from kforecast.store.errors import InputError
+from kforecast.store.identity import new_id
+from kforecast.store.models import Kernel
 from kforecast.surrogate.backends.protocol import ForecasterError
 from kforecast.surrogate.contract import Answer, Query, Reply
 from kforecast.tools.backends import Chosen
-from kforecast.tools.datasets import newest
+from kforecast.tools.datasets import newest, repeats
 from kforecast.tools.eval_pairs import SPLITS, Example, Row, Split, examples, folds, query_of, row_of
 from kforecast.tools.evaluate import Settings, evaluate, export_prompts
 
@@ -148,6 +152,53 @@ def test_published_pairs(tmp_path: Path) -> None:
     assert result.forecasters[0].name == "base-rate"
 
 
+def test_a_kernel_measured_again_is_new_only_once(measured: Store) -> None:
+    """By time, a kernel that was known is no test when another device measures it later."""
+    rows = rows_of(measured)
+    later = [replace(row, group=f"{row.group} again", at=f"9{row.at[1:]}") for row in rows[: len(rows) // 2]]
+    pairs = examples([*rows, *later], per_task=12, seed=0)
+    (fold,) = folds([*rows, *later], pairs, "time", 0)
+    trained = {row.kernel.id for row in fold.training}
+    assert trained and fold.tested
+    assert not trained & {pair.candidate.kernel.id for pair in fold.tested}
+    assert max(row.at for row in fold.training) < min(pair.candidate.at for pair in fold.tested)
+
+
+def number_of(kernel: Kernel) -> int:
+    return int("".join(filter(str.isdigit, kernel.name)))
+
+
+def test_a_second_measurement_gives_a_second_truth_and_noise_an_interval(verify: Verify, store: Store) -> None:
+    verify(3)
+    for kernel, measurement in newest(store):
+        for number, (gpu, device_id, time_us) in enumerate(
+            (("A", "GPU-1", 1.0), ("A", "GPU-2", 2.0), ("B", "GPU-3", 9.0))
+        ):
+            factor = 2.0 ** number_of(kernel) if device_id == "GPU-2" else 1.0
+            again = {
+                "id": new_id("m"), "device_id": device_id, "time_us": time_us * factor, "noise_pct": 3.0 + number,
+                "environment": {"gpu": gpu}, "baseline_id": None, "log2_speedup": None, "log2_low": None,
+                "log2_high": None,
+            }  # fmt: skip
+            measurements.save(store, measurement.model_copy(update=again))
+    found = repeats(store)
+    rows = [
+        row_of(kernel, task, measurement, found.get(measurement.id))
+        for kernel, measurement in newest(store)
+        if (task := tasks.get(store, kernel.task_id)) is not None
+    ]
+    pairs = examples([row for row in rows if "GPU-1" in row.group], per_task=12, seed=0)
+    assert len(pairs) >= 4
+    for pair in pairs:
+        steps = number_of(pair.baseline.kernel) - number_of(pair.candidate.kernel)
+        assert pair.log2_speedup == 0.0
+        assert pair.truth.log2_again == pytest.approx(steps)
+        assert pair.log2_high == -(pair.log2_low or 0) == pytest.approx(math.log2(1 + 0.03 * 2**0.5))
+    assert all(
+        pair.truth.log2_again is None for pair in examples([r for r in rows if "GPU-3" in r.group], per_task=12, seed=0)
+    )
+
+
 def test_without_pairs_the_error_says_what_to_do(store: Store) -> None:
     with pytest.raises(InputError, match="no pairs"):
         evaluate(["learned"], settings=FAST)
@@ -166,6 +217,12 @@ def test_the_command_prints_tables_and_writes_plots(
         drawn = ElementTree.parse(tmp_path / "plots" / name).getroot()
         words = [element.text for element in drawn.iter("{http://www.w3.org/2000/svg}text")]
         assert "learned" in words
+    assert run(["eval", "learned", *quick, "--plots"]) == 0
+    page = capsys.readouterr().out
+    assert max(map(len, page.splitlines())) <= 80
+    chart = page[page.index("said across") :].splitlines()
+    assert sum(line.count(".") - (".0 |" in line or ".5 |" in line) for line in chart[1:17]) > 30, "the diagonal"
+    assert "  a  learned" in chart and sum("a" in line for line in chart[1:17]) >= 3
     assert run(["eval", "learned", *quick, "--split", "time", "--json"]) == 0
     found: dict[str, Any] = json.loads(capsys.readouterr().out)
     assert found["split"] == "time"

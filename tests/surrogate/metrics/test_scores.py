@@ -20,6 +20,7 @@ from kforecast.surrogate.metrics.ranking import (
     auroc_discovery,
     auroc_faster,
     recovery,
+    remeasured,
     spearman,
     spearman_by_task,
 )
@@ -212,6 +213,13 @@ def test_recovery_of_everything_is_one_and_of_a_knowing_forecaster_is_near() -> 
 def test_remeasured_truth_replaces_the_rows_own() -> None:
     rows = knowing_rows(100)
     assert recovery(rows, 0.05, np.zeros(100)) == 1.0
+
+
+def test_a_groups_five_fastest_count_as_measured_again() -> None:
+    known = [Truth("t", "b", f"k{n}", True, n / 10, None if n == 9 else 5.0 - n) for n in range(10)]
+    found = remeasured(rows_of([*known, Truth("t", "b", "bad", False, None)], [None] * 11))
+    assert found[:10] == pytest.approx([0, 0.1, 0.2, 0.3, 0.4, 0, -1, -2, -3, 0.9])
+    assert math.isnan(found[10])
 
 
 def test_missing_replies_count_as_uniform() -> None:
