@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
+from ...bench.tasks.builtin import builtin_names
 from ...store import kernels, searches, tasks
 from ...store.database import Store
 from ...store.errors import InputError, KforecastError
@@ -279,7 +280,7 @@ def _add(store: Store, search: Search, candidate: Candidate) -> str:
     """Append one proposal; the new node's id. Raises InputError."""
     task = tasks.get(store, search.task_id)
     assert task is not None, "a search's task is saved before it"
-    found = find_kernel(store, candidate.kernel, Asked(task.name if "\n" not in task.name else None))
+    found = find_kernel(store, candidate.kernel, Asked(task.name if task.name in builtin_names() else None))
     if found.task.id != task.id:
         raise InputError(
             "it computes another task", value=found.task.name, next_step=f"This search is for {task.name}."
