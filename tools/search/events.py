@@ -152,6 +152,7 @@ class Forecasted(Event):
     log2_median: float | None = None
     log2_p10: float | None = None
     log2_p90: float | None = None
+    p_faster: float | None = None
     forecast_id: str | None = None
     problem: str = ""
     usd: float = 0.0

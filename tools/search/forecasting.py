@@ -11,6 +11,7 @@ from ...store.database import Store
 from ...store.errors import InputError
 from ...store.models import DecisionKind, Kernel
 from ...surrogate.calibration.audit import audit_probability, drawn
+from ...surrogate.contract import Sibling
 from ..forecast import forecast
 from .events import OwnForecast
 
@@ -24,6 +25,9 @@ class ForecastAsk:
     anchor: Kernel
     device: str
     own: OwnForecast | None = None
+    anchor_us: float | None = None
+    siblings: tuple[Sibling, ...] = ()
+    """What this search has measured, newest first; only for forecasters that want it from the search."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +42,8 @@ class Outlook:
     log2_median: float | None = None
     log2_p10: float | None = None
     log2_p90: float | None = None
+    p_faster: float | None = None
+    """P(S > 1) given correct."""
     decision: DecisionKind = "measure"
     answer: Literal["faster", "slower", "unsure"] = "unsure"
     reason: str = ""
@@ -58,6 +64,7 @@ class Forecaster(Protocol):
     costs: bool
     trained_on: frozenset[str]
     """Names of the tasks it has seen measured: a replay of one of them would be a leak."""
+    wants_siblings: bool
 
     def outlook(self, ask: ForecastAsk) -> Outlook:
         """The forecast of one candidate. Raises KforecastError where the forecaster cannot be asked."""
@@ -71,6 +78,7 @@ class BaseRateForecaster:
     inline = True
     costs = False
     trained_on: frozenset[str] = frozenset()
+    wants_siblings = False
 
     def outlook(self, ask: ForecastAsk) -> Outlook:
         """A wide distribution a little below 1: most changes help little or hurt."""
@@ -86,6 +94,7 @@ class ScriptedForecaster:
     inline: bool = True
     costs: bool = False
     trained_on: frozenset[str] = frozenset()
+    wants_siblings: bool = False
 
     def outlook(self, ask: ForecastAsk) -> Outlook:
         """What the function says."""
@@ -105,6 +114,7 @@ class ProductForecaster:
     inline: bool = False
     costs: bool = False
     trained_on: frozenset[str] = frozenset()
+    wants_siblings: bool = False
 
     def __post_init__(self) -> None:
         self.name = self.backend or self.name
@@ -142,6 +152,7 @@ class ProductForecaster:
             log2_median=_log2(result.speedup_median),
             log2_p10=_log2(result.speedup_p10),
             log2_p90=_log2(result.speedup_p90),
+            p_faster=result.p_faster,
             decision=result.decision,
             answer=result.answer,
             reason=result.reason,

@@ -18,13 +18,14 @@ from .replay import ReplayBench, is_replay, pool_of
 from .worker import Parts
 
 GENERATORS = ("edits", "tune", "edits+tune", "agent", "llm", "atlas")
+FOLD = "learned-fold"
 BEST = "best"
 """The forecaster that the product would choose by itself."""
 
 
 def parts_for(store: Store, config: SearchConfig, task: Task) -> Parts:
     """What a search works with. Raises InputError for a combination that cannot be, a leak among them."""
-    forecaster = forecaster_named(store, config)
+    forecaster = forecaster_named(store, config, task)
     if not is_replay(config.device):
         return Parts(LiveBench(store), generator_named(config, task), forecaster)
     if task.name in forecaster.trained_on:
@@ -61,8 +62,20 @@ def generator_named(config: SearchConfig, task: Task) -> Generator:
     raise InputError("there is no such generator", value=config.generator, next_step=step)
 
 
-def forecaster_named(store: Store, config: SearchConfig) -> Forecaster:
-    """The forecaster of a configuration: `base-rate`, or as `kforecast forecast --backend` takes it."""
+def forecaster_named(store: Store, config: SearchConfig, task: Task) -> Forecaster:
+    """The forecaster of a configuration: `base-rate`, on a replay `learned-fold`, else as `kforecast forecast
+    --backend` takes it. Raises InputError for one that a replay cannot have: recorded kernels are not this machine's.
+    """
+    if is_replay(config.device) and config.forecaster == FOLD:
+        from .folds import FoldForecaster
+
+        return FoldForecaster(pool_of(config.device), task)
+    if is_replay(config.device) and config.forecaster != BaseRateForecaster.name:
+        raise InputError(
+            "this forecaster may have been trained on what is replayed, or knows only this machine's devices",
+            value=config.forecaster,
+            next_step=f"A replay takes {FOLD} (trained on the pool's other families) or {BaseRateForecaster.name}.",
+        )
     if config.forecaster == BaseRateForecaster.name:
         return BaseRateForecaster()
     return ProductForecaster(store, None if config.forecaster == BEST else config.forecaster)

@@ -63,6 +63,7 @@ class Node:
     anchor: int = 0
     p_correct: float | None = None
     median: float | None = None
+    p_faster: float | None = None
     sd: float = 0.0
     decision: str = ""
     reason: str = ""
@@ -122,6 +123,8 @@ class State:
     """(-score, index) of the same, best first."""
     audits: dict[int, None] = field(default_factory=dict)
     dropped: dict[int, None] = field(default_factory=dict)
+    measured: dict[int, None] = field(default_factory=dict)
+    """What was measured, in order, the last again last."""
     archive: list[tuple[float, int]] = field(default_factory=list)
     """(-score, index) of what may be expanded, best first."""
     ranking: list[tuple[float, int]] = field(default_factory=list)
@@ -252,7 +255,7 @@ class State:
         self.in_flight.pop(("forecast", node.id, 0, ""), None)
         self.to_forecast.pop(node.index, None)
         node.anchor = self.by_id[event.anchor]
-        node.p_correct, node.median = event.p_correct, event.log2_median
+        node.p_correct, node.median, node.p_faster = event.p_correct, event.log2_median, event.p_faster
         if event.log2_p10 is not None and event.log2_p90 is not None:
             node.sd = max(0.0, event.log2_p90 - event.log2_p10) / _Z80
         node.own = None
@@ -290,6 +293,8 @@ class State:
         node = self.nodes[self.by_id[event.node]]
         self.in_flight.pop(("measure", node.id, 0, event.effort), None)
         self._unqueue(node)
+        self.measured.pop(node.index, None)
+        self.measured[node.index] = None
         self.device_free = max(self.device_free, event.clock)
         self.spent.measurements += 1
         self.spent.gpu_seconds += event.seconds + event.lost_seconds

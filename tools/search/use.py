@@ -45,13 +45,15 @@ class Candidate(BaseModel):
 
 
 class Accepted(BaseModel):
-    """What became of a proposed candidate by now. p_faster and decision are null until it was forecast."""
+    """What became of a proposed candidate by now; all but the ids null until it was forecast. p_faster: than the
+    nearest measured ancestor, given that it is correct; forecast_speedup: against the seed."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     kernel_id: str
     node_id: str
     decision: str | None
+    p_faster: float | None
     forecast_speedup: float | None
 
 
@@ -272,7 +274,11 @@ def _accepted(state: State, node_id_: str) -> Accepted:
     if node.median is not None:
         forecast = 2.0 ** ((state.nodes[node.anchor].log2 or 0.0) + node.median)
     return Accepted(
-        kernel_id=node.kernel_id, node_id=node.id, decision=node.decision or None, forecast_speedup=forecast
+        kernel_id=node.kernel_id,
+        node_id=node.id,
+        decision=node.decision or None,
+        p_faster=node.p_faster,
+        forecast_speedup=forecast,
     )
 
 

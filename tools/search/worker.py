@@ -21,8 +21,21 @@ from ...store.database import Store
 from ...store.errors import KforecastError, StoreError
 from ...store.models import Kernel, Task
 from ...store.searches import LogMoved
+from ...surrogate.contract import Sibling
 from .bench import Bench, CalledOff, Job, Outcome
-from .events import AnyEvent, Began, Decided, Exhausted, Finished, Forecasted, Lost, Proposed, Refused, Woke
+from .events import (
+    AnyEvent,
+    Began,
+    Decided,
+    Exhausted,
+    Finished,
+    Forecasted,
+    Lost,
+    OwnForecast,
+    Proposed,
+    Refused,
+    Woke,
+)
 from .events import node_id as child_id
 from .forecasting import ForecastAsk, Forecaster, Outlook, audit_draw
 from .generators.protocol import Generator, Nothing, Proposal, ProposalAsk, Tried
@@ -46,6 +59,7 @@ POLL_S = 0.2
 BEAT_S = 5.0
 _KERNELS = 512
 _HISTORY = 5
+_SIBLINGS = 96
 Result = Proposal | Nothing | Outlook | Outcome
 Key = tuple[str, str, int, str]
 T = TypeVar("T")
@@ -158,7 +172,7 @@ class Worker:
             ask = self._proposal_ask(node, began.ordinal)
             self._tasks[key] = asyncio.create_task(asyncio.to_thread(self._parts.generator.propose, ask))
         else:
-            query = self._forecast_ask(node)
+            query = self._asked_of(node)
             self._tasks[key] = asyncio.create_task(asyncio.to_thread(self._parts.forecaster.outlook, query))
 
     def _begin(self, action: Action) -> bool:
@@ -201,7 +215,7 @@ class Worker:
         if self._parts.forecaster.inline:
             anchor = self.state.nodes[self.state.by_id[event.parent]]
             anchor = anchor if anchor.log2 is not None else self.state.measured_ancestor(anchor)
-            ask = ForecastAsk(event.node, result.kernel, self._kernel(anchor.kernel_id), self.state.config.device)
+            ask = self._forecast_ask(event.node, result.kernel, anchor, event.own)
             events += self._forecasted(event.node, anchor, self._parts.forecaster.outlook(ask), event.clock)
         self._append(events, (result.kernel,))
 
@@ -210,7 +224,7 @@ class Worker:
             outlook = Outlook(self._parts.forecaster.name, problem=forbidden, reason=forbidden)
             self._append(self._forecasted(node.id, self.state.measured_ancestor(node), outlook, clock))
         elif self._parts.forecaster.inline:
-            outlook = self._parts.forecaster.outlook(self._forecast_ask(node))
+            outlook = self._parts.forecaster.outlook(self._asked_of(node))
             self._append(self._forecasted(node.id, self.state.measured_ancestor(node), outlook, clock))
         else:
             self._append([Began(clock=clock, work="forecast", node=node.id)])
@@ -331,6 +345,7 @@ class Worker:
             log2_median=outlook.log2_median,
             log2_p10=outlook.log2_p10,
             log2_p90=outlook.log2_p90,
+            p_faster=outlook.p_faster,
             forecast_id=outlook.forecast_id,
             problem=outlook.problem[:500],
             usd=outlook.usd,
@@ -371,15 +386,36 @@ class Worker:
             try_=node.lost,
         )
 
-    def _forecast_ask(self, node: Node) -> ForecastAsk:
-        anchor = self.state.measured_ancestor(node)
+    def _asked_of(self, node: Node) -> ForecastAsk:
+        return self._forecast_ask(node.id, self._kernel(node.kernel_id), self.state.measured_ancestor(node), node.own)
+
+    def _forecast_ask(self, node: str, kernel: Kernel, anchor: Node, own: OwnForecast | None) -> ForecastAsk:
         return ForecastAsk(
-            node=node.id,
-            kernel=self._kernel(node.kernel_id),
+            node=node,
+            kernel=kernel,
             anchor=self._kernel(anchor.kernel_id),
             device=self.state.config.device,
-            own=node.own,
+            own=own,
+            anchor_us=anchor.time_us,
+            siblings=self._siblings(anchor) if self._parts.forecaster.wants_siblings else (),
         )
+
+    def _siblings(self, anchor: Node) -> tuple[Sibling, ...]:
+        """What was measured last, as siblings of a candidate of this anchor."""
+        found = []
+        for index in list(self.state.measured)[: -_SIBLINGS - 1 : -1]:
+            node = self.state.nodes[index]
+            right = node.log2 is not None and not node.censored
+            found.append(
+                Sibling(
+                    kernel=self._kernel(node.kernel_id),
+                    verdict="ok" if right else "incorrect",
+                    time_us=node.time_us if right else None,
+                    log2_speedup=(node.log2 or 0.0) - (anchor.log2 or 0.0) if right else None,
+                    idea=node.idea,
+                )
+            )
+        return tuple(found)
 
     def _proposal_ask(self, parent: Node, ordinal: int) -> ProposalAsk:
         state = self.state

@@ -144,7 +144,7 @@ def test_a_forecaster_that_saw_the_pool_is_refused(tmp_path: Path, pool: str, mo
     from kforecast.tools.search import parts
 
     seen = ScriptedForecaster(lambda ask: None, name="learned", trained_on=frozenset({"scale"}))  # type: ignore[arg-type,return-value]
-    monkeypatch.setattr(parts, "forecaster_named", lambda store, config: seen)
+    monkeypatch.setattr(parts, "forecaster_named", lambda store, config, task: seen)
     with Store.open(tmp_path / "a.db") as store:
         task = make_task()
         config = SearchConfig(
