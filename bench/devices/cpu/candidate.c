@@ -4,8 +4,8 @@
  * usage: candidate CONTROL_FD INPUT_FD OUTPUT_FD OUTPUT_LIMIT ADDRESS_LIMIT DEFENCES READABLE HOME
  *
  * Control messages are fixed-size packets on a SOCK_SEQPACKET socket. First comes the plan (struct plan_head, then regions,
- * launches and arguments), answered by CONFINED while no untrusted code has run, then, with the kernel loaded, by READY;
- * then commands (struct command), each answered by one struct reply. DEFENCES is a sum of the DEFENCE_… below; READABLE are
+ * launches and arguments), answered by GROUP (the process group to signal) and CONFINED while no untrusted code has run,
+ * then, with the kernel loaded, by READY; then commands (struct command), each answered by one struct reply. DEFENCES is a sum of the DEFENCE_… below; READABLE are
  * the paths, separated by colons, that Landlock leaves readable, HOME the one folder that stays writable. A plan without a
  * binary loads nothing: an empty call of such a process is known to be one.
  */
@@ -32,7 +32,7 @@
 enum { DEFENCE_NAMESPACES = 1, DEFENCE_LANDLOCK = 2, DEFENCE_SECCOMP = 4, DEFENCE_LIMITS = 8 };
 enum { MAX_REGIONS = 64, MAX_LAUNCHES = 64, MAX_ARGUMENTS = 64 };
 enum { OP_CALL = 1, OP_NOTHING = 2, OP_END = 3 };
-enum { REPLY_READY = 1, REPLY_DONE = 2, REPLY_FAULT = 3, REPLY_LOAD_FAILED = 4, REPLY_CONFINED = 5 };
+enum { REPLY_READY = 1, REPLY_DONE = 2, REPLY_FAULT = 3, REPLY_LOAD_FAILED = 4, REPLY_CONFINED = 5, REPLY_GROUP = 6 };
 
 struct plan_head { uint32_t regions, launches; char binary[4096]; };
 /* `offset` and `mapped` are page multiples within one of the two memory files; the tensor's `size` bytes begin at `start`
@@ -102,19 +102,30 @@ static void pass_on(pid_t child) {
  * first itself, which ignores the signals whose default is to kill: an abort or an output flood would go unseen.
  * Returns 1 in the third process, 0 in this one where namespaces are refused. */
 static int enter_namespaces(void) {
-    char map[64];
+    char map[64], byte;
+    int gate[2];
     unsigned uid = getuid(), gid = getgid();
-    if (unshare(CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWIPC)) return 0;
+    if (pipe2(gate, O_CLOEXEC)) return 0;
+    if (unshare(CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWIPC)) {
+        close(gate[0]), close(gate[1]);
+        return 0;
+    }
     write_text("/proc/self/setgroups", "deny");
     snprintf(map, sizeof map, "%u %u 1", uid, uid), write_text("/proc/self/uid_map", map);
     snprintf(map, sizeof map, "%u %u 1", gid, gid), write_text("/proc/self/gid_map", map);
     pid_t first = fork();
-    if (first < 0) return 0;
+    if (first < 0) _exit(118);
     if (first > 0) {
-        close(control);
+        /* A group of its own, without this process: killed with the rest it could not reap the namespace. */
+        setpgid(first, first);
+        say(REPLY_GROUP, 0, first, 0, NULL);
+        close(gate[0]), close(gate[1]), close(control);
         pass_on(first);
     }
     prctl(PR_SET_PDEATHSIG, SIGKILL);
+    close(gate[1]);
+    if (read(gate[0], &byte, 1) < 0) _exit(118); /* until the group is made and told */
+    close(gate[0]);
     pid_t second = fork();
     if (second < 0) _exit(118);
     if (second > 0) {
@@ -160,6 +171,7 @@ int main(int count, char **texts) {
     const int defences = atoi(texts[6]);
     const char *readable = texts[7], *home = texts[8];
     int isolated = defences & DEFENCE_NAMESPACES ? enter_namespaces() : 0;
+    if (!isolated) say(REPLY_GROUP, 0, getpid(), 0, NULL);
     if (defences & DEFENCE_LIMITS) {
         confine_resources(isolated);
         limit(RLIMIT_FSIZE, (rlim_t)strtoull(texts[4], NULL, 10));

@@ -35,7 +35,7 @@ _SLICE_MS = 200
 _HEAD, _REGION, _LAUNCH, _ARGUMENT = (struct.Struct(text) for text in ("=II4096s", "=QQQQII", "=64sII", "=IIQ"))
 _COMMAND, _REPLY = struct.Struct("=II"), struct.Struct("=IIqQ256s")
 _CALL, _NOTHING, _END = 1, 2, 3
-_READY, _DONE, _FAULT, _LOAD_FAILED, _CONFINED = 1, 2, 3, 4, 5
+_READY, _DONE, _FAULT, _LOAD_FAILED, _CONFINED, _GROUP = 1, 2, 3, 4, 5, 6
 
 
 def runner(cache: Path) -> Path:
@@ -78,6 +78,7 @@ class CandidateProcess:
         self._defences = defences or Defences()
         self._glance: Glance | None = None
         self._stopped = False
+        self._group = 0
         self._cancelled = cancelled
         self._names = list(arena.regions)
         self._home = tempfile.TemporaryDirectory(prefix="kforecast-run-")
@@ -147,7 +148,8 @@ class CandidateProcess:
                 self._socket.send(message)
         except OSError:
             self._died("before it was ready")
-        # Said before any untrusted code ran, hence first: what comes later could be forged.
+        # Both are said before any untrusted code runs, hence first: what comes later could be forged.
+        self._group = self._receive(_START_DEADLINE_S, "starting").number
         self.isolation = self._receive(_START_DEADLINE_S, "starting").text
         self._base = self._receive(_START_DEADLINE_S, "loading").address
         self._freeze()
@@ -210,7 +212,7 @@ class CandidateProcess:
 
     def _signal(self, number: int) -> bool:
         try:
-            os.killpg(self._process.pid, number)
+            os.killpg(self._group or self._process.pid, number)
         except ProcessLookupError:
             return False  # it ended by itself: whoever asks it next will say so
         return True
@@ -289,9 +291,13 @@ class CandidateProcess:
         """Kill the process and all it started, wait for the reap, drop its files. Idempotent."""
         if self._process.returncode is None:
             self._signal(signal.SIGKILL)
-            self._process.wait()
+            try:
+                self._process.wait(_END_MS / 1e3)  # the outer process reaps the namespace and ends by itself
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
         if self._socket.fileno() >= 0:
-            # What was reaped is the outer process; the socket hangs up when the last one inside is gone too.
+            # Where there is no namespace: the socket hangs up when the last process that holds it is gone.
             gone = select.poll()
             gone.register(self._socket, 0)
             gone.poll(_END_MS)
