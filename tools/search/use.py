@@ -257,7 +257,7 @@ def propose(
         deadline = time.monotonic() + wait_s
         while True:
             state = SearchLog(opened, search.id).state
-            accepted = [_accepted(state, node) for node in added]
+            accepted = [accepted_of(state, node) for node in added]
             if all(one.decision for one in accepted) or time.monotonic() >= deadline:
                 break
             time.sleep(_LOOK_S)
@@ -268,7 +268,8 @@ def propose(
             opened.close()
 
 
-def _accepted(state: State, node_id_: str) -> Accepted:
+def accepted_of(state: State, node_id_: str) -> Accepted:
+    """What became of a proposed candidate by now, by its node's id."""
     node = state.nodes[state.by_id[node_id_]]
     forecast = None
     if node.median is not None:

@@ -1,0 +1,154 @@
+"""`get_status` and `stop`: anything by its id, and the whole at a glance."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal
+
+import anyio
+from mcp_types import CallToolResult
+
+from ...store import kernels, requests, searches
+from ...store.database import Store
+from ...store.errors import InputError
+from ...store.models import Request
+from ..results import MeasureResult
+from ..status import Status, look_up, status
+from .answers import concise, reply
+from .measuring import ENDED, still_working, whereabouts
+from .progress import Progress
+from .threads import in_thread
+
+_LOOK_S = 0.1
+_SEARCHES = 10
+
+
+async def look(
+    identity: str | None, progress: Progress, cursor: int | None, detail: Literal["concise", "full"]
+) -> CallToolResult:
+    """Whatever has this id, waiting for it as long as the client wants to; see `descriptions.STATUS`."""
+    if identity is None:
+        return reply(await in_thread(_overview))
+    if identity.startswith("s_"):
+        from .searching import look_at_search
+
+        return await look_at_search(identity, progress, cursor)
+    if identity.startswith("k_"):
+        return reply(await in_thread(_kernel, identity, detail))
+    return reply(await _measurement(identity, progress, detail))
+
+
+async def _measurement(identity: str, progress: Progress, detail: str) -> dict[str, Any]:
+    with await in_thread(Store.open_readonly) as store:
+        row = requests.get(store, identity)
+        while row is not None and row.state not in ENDED and progress.left_s:
+            await progress.say(lambda row=row: whereabouts(store, row))  # type: ignore[misc]
+            await anyio.sleep(min(_LOOK_S, progress.pause_s))
+            row = requests.get(store, identity)
+        if row is not None and row.state not in ENDED:
+            return concise(await in_thread(_working, store, row))
+    result = await in_thread(_ended, identity)
+    return result.model_dump(mode="json") if detail == "full" else concise(result)
+
+
+def _working(store: Store, row: Request) -> MeasureResult:
+    name, kernel_id = _of(store, row)
+    return still_working(store, row, name, kernel_id)
+
+
+def _ended(identity: str) -> MeasureResult:
+    """As it was answered; of a request without a measurement also which kernel it was about."""
+    result = look_up(identity)
+    if result.kernel_id is not None or result.request_id is None:
+        return result
+    with Store.open_readonly() as store:
+        row = requests.get(store, result.request_id)
+        name, kernel_id = (None, None) if row is None else _of(store, row)
+    return result.model_copy(update={"kernel_id": kernel_id, "name": name})
+
+
+def _of(store: Store, row: Request) -> tuple[str, str | None]:
+    """The name and the id of the kernel that a request is about."""
+    kernel = kernels.get(store, row.payload.get("kernel_id", ""))
+    return (row.id, None) if kernel is None else (Path(kernel.name).name, kernel.id)
+
+
+def _kernel(identity: str, detail: str) -> dict[str, Any]:
+    from ...store import tasks
+
+    with Store.open_readonly() as store:
+        kernel = kernels.resolve(store, identity)
+        task = tasks.get(store, kernel.task_id)
+    about: dict[str, Any] = {
+        "summary": f"{kernel.name}: a {kernel.language} kernel of {task.name if task else kernel.task_id}, "
+        f"{len(kernel.source)} characters.",
+        "kernel_id": kernel.id,
+        "name": kernel.name,
+        "language": kernel.language,
+        "task": None if task is None else task.name,
+        "tunables": kernel.tunables,
+        "options": kernel.options,
+        "next": 'For its source add detail="full"; to compare with it give its id as a baseline.',
+    }
+    if detail == "full":
+        about |= {"source": kernel.source, "includes": kernel.includes}
+    return about
+
+
+def _overview() -> dict[str, Any]:
+    now = status()
+    found = _searches(now)
+    going = sum(1 for one in found if one["state"] in ("working", "input_required", "stopping"))
+    held = ", ".join(sorted({one.device or "a device" for one in now.holders})) or "no device"
+    return {
+        "summary": f"{len(now.measurements)} last measurements, {len(now.unfinished)} requests unfinished, {going} "
+        f"searches under way; {held} in use.",
+        **now.model_dump(mode="json", exclude={"store_exists"}),
+        "searches": found,
+        "next": "Ask for one of the ids for more; measure_kernel and search begin something new.",
+    }
+
+
+def _searches(now: Status) -> list[dict[str, Any]]:
+    if not now.store_exists:
+        return []
+    with Store.open_readonly() as store:
+        return [
+            {
+                "search_id": one.id,
+                "state": one.state,
+                "task": one.task_name,
+                "device": one.device,
+                "generator": one.generator,
+                "best_kernel_id": one.best_id,
+                "best_speedup": None if one.best_log2 is None else 2.0**one.best_log2,
+                "updated_at": one.updated_at,
+            }
+            for one in searches.recent(store, _SEARCHES)
+        ]
+
+
+async def stop(identity: str) -> CallToolResult:
+    """End a request or a search; see `descriptions.STOP`."""
+    if identity.startswith("s_"):
+        from .searching import stop_search
+
+        return await stop_search(identity)
+    return reply(await in_thread(_stop_request, identity))
+
+
+def _stop_request(identity: str) -> dict[str, Any]:
+    from ...bench.broker.client import cancel
+
+    if identity.startswith("m_"):
+        return concise(_ended(identity))  # it has ended: nothing to stop, and no error
+    with Store.open() as store:
+        row = requests.get(store, identity)
+        if row is None:
+            raise InputError(
+                "there is nothing of this id that could be stopped",
+                value=identity,
+                next_step="Give a request r_... or a search s_...; get_status without an id lists them.",
+            )
+        cancel(store, row)
+    return concise(_ended(identity))

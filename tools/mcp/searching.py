@@ -1,0 +1,168 @@
+"""`search` and `search_propose`: a search lives in a process of its own, never in a call."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import anyio
+from mcp_types import CallToolResult
+
+from ...store import searches
+from ...store.database import Store
+from ...store.errors import InputError, KforecastError
+from .answers import reply
+from .arguments import Limits, Proposal
+from .progress import Progress
+from .roots import Roots
+from .threads import in_thread
+
+if TYPE_CHECKING:
+    from ..search.results import SearchResult
+    from ..search.use import ProposeResult
+
+_LOOK_S = 0.2
+_MOVING = ("working", "stopping")
+
+
+@dataclass(frozen=True)
+class Begin:
+    """A search that a client wants."""
+
+    seed: str
+    task: str | None
+    device: str | None
+    generator: str
+    policy: str
+    budget: Limits
+    model: str | None
+    request_key: str | None
+
+
+async def search(roots: Roots, wanted: Begin) -> CallToolResult:
+    """Begin a search and answer at once; see `descriptions.SEARCH`."""
+    told = _told(await in_thread(_start, roots, wanted))
+    if told["state"] in _MOVING:  # its worker has only just been started
+        told["next"] = f'Call get_status(id="{told["search_id"]}", wait_s=40).'
+    return reply(told)
+
+
+def _start(roots: Roots, wanted: Begin) -> SearchResult:
+    from ..config import load_config
+    from ..search.budget import Budget
+    from ..search.use import start
+    from .naming import admitted
+
+    limits = wanted.budget.model_dump(exclude_none=True)
+    if not limits:
+        step = 'Give at least one, e.g. {"measurements": 30}.'
+        raise InputError("a search needs a limit in its budget", value="none given", next_step=step)
+    with Store.open() as store:
+        return start(
+            admitted(store, roots, wanted.seed, wanted.task),
+            budget=Budget.model_validate(limits),
+            device=wanted.device or load_config().device,
+            generator=wanted.generator,
+            policy=wanted.policy,
+            model=wanted.model,
+            request_key=wanted.request_key,
+            forecaster="best",
+            store=store,
+        )
+
+
+async def propose(roots: Roots, search_id: str, candidates: Sequence[Proposal], progress: Progress) -> CallToolResult:
+    """Hand over candidates and wait for the decisions while the client does; see `descriptions.PROPOSE`."""
+    result, rejected = await in_thread(_propose, roots, search_id, candidates)
+    accepted: list[dict[str, Any]] = result["accepted"]
+    nodes = [one["node_id"] for one in accepted]
+    with await in_thread(Store.open_readonly) as store:
+        seen = -1
+        while progress.left_s and not all(one["decision"] for one in accepted):
+            row = searches.resolve(store, result["search_id"])
+            if row.events != seen:
+                seen = row.events
+                accepted = await in_thread(_decided, store, row.id, nodes)
+            done = sum(bool(one["decision"]) for one in accepted)
+            await progress.say(lambda done=done: f"{done} of {len(nodes)} decided")  # type: ignore[misc]
+            await anyio.sleep(min(_LOOK_S, progress.pause_s))
+    now = _told(await in_thread(_look, result["search_id"]))
+    return reply({**now, "accepted": accepted, "rejected": rejected})
+
+
+def _propose(
+    roots: Roots, search_id: str, candidates: Sequence[Proposal]
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """The answer without waiting, and all that was rejected by its place in the client's list."""
+    from ..search.events import OwnForecast
+    from ..search.use import Candidate
+    from ..search.use import propose as hand_over
+    from .naming import admitted
+
+    with Store.open() as store:
+        found = searches.resolve(store, search_id)
+        places: list[int] = []
+        given: list[Candidate] = []
+        rejected: list[dict[str, Any]] = []
+        for index, one in enumerate(candidates):
+            try:
+                kernel = admitted(store, roots, one.kernel, None)
+            except KforecastError as error:
+                rejected.append({"index": index, "why": str(error)[:300]})
+                continue
+            own = None if one.own is None else OwnForecast.model_validate(one.own.model_dump())
+            given.append(Candidate(parent_id=one.parent_id, kernel=kernel, idea=one.idea, own=own))
+            places.append(index)
+        if not given:
+            return {"search_id": found.id, "accepted": []}, rejected
+        result: ProposeResult = hand_over(found.id, given, store=store)
+    rejected += [{"index": places[one.index], "why": one.why} for one in result.rejected]
+    return result.model_dump(mode="json"), sorted(rejected, key=lambda one: int(one["index"]))
+
+
+def _decided(store: Store, search_id: str, nodes: Sequence[str]) -> list[dict[str, Any]]:
+    from ..search.log import SearchLog
+    from ..search.use import accepted_of
+
+    state = SearchLog(store, search_id).state
+    return [accepted_of(state, node).model_dump(mode="json") for node in nodes]
+
+
+def _look(search_id: str) -> SearchResult:
+    from ..search.use import look
+
+    return look(search_id)
+
+
+async def look_at_search(identity: str, progress: Progress, cursor: int | None) -> CallToolResult:
+    """Where a search stands, once it rests or, given a cursor, has news, or when the client's time is over."""
+    with await in_thread(Store.open_readonly) as store:
+        row = searches.resolve(store, identity)
+        while progress.left_s and row.state in _MOVING and not (cursor is not None and row.events > cursor):
+            counted = row.counts.get("measured", 0)
+            await progress.say(lambda counted=counted: f"{counted} measured")  # type: ignore[misc]
+            await anyio.sleep(min(_LOOK_S, progress.pause_s))
+            row = searches.resolve(store, row.id)
+    return reply(_told(await in_thread(_look, row.id)))
+
+
+async def stop_search(identity: str) -> CallToolResult:
+    """Stop a search; one that has ended is no error."""
+    return reply(_told(await in_thread(_stop, identity)))
+
+
+def _stop(identity: str) -> SearchResult:
+    from ..search.use import tell
+
+    return tell(identity, "stop", by="mcp")
+
+
+def _told(result: SearchResult) -> dict[str, Any]:
+    plain: dict[str, Any] = result.model_dump(mode="json")
+    if result.state == "input_required" and result.asks:
+        plain["next"] = (
+            'Read a parent: get_status(id=kernel_id, detail="full"). Forecast ideas against it with detail="brief", '
+            "then give improved kernels to search_propose, several at once, with your own probabilities."
+        )
+    return plain
