@@ -18,10 +18,11 @@ _SHOWN = (
     ("dir", "direction", 0),
     ("bin", "accuracy", 0),
     ("CRPS", "crps", 0),
+    ("RPS", "rps", 2),
     ("Spearm.", "spearman", 1),
-    ("ECE", "ece_faster", 2),
-    ("Brier", "brier", 3),
-    ("AURC", "aurc", 4),
+    ("ECE", "ece_faster", 3),
+    ("Brier", "brier", 4),
+    ("AURC", "aurc", 5),
 )
 
 
@@ -46,7 +47,13 @@ _SHOWN = (
 @click.option(
     "--export-prompts", type=click.Path(path_type=Path), metavar="DIR", help="Write the questions; no answer."
 )
-@click.option("--import-replies", type=click.Path(path_type=Path), metavar="FILE", help="Score replies to those.")
+@click.option(
+    "--import-replies",
+    type=click.Path(path_type=Path),
+    multiple=True,
+    metavar="FILE",
+    help="Score replies to those; several times for several files.",
+)
 @click.option(
     "--save-replies",
     type=click.Path(path_type=Path),
@@ -62,7 +69,7 @@ def eval_command(
     svg: Path | None,
     plots: bool,
     export_prompts: Path | None,
-    import_replies: Path | None,
+    import_replies: tuple[Path, ...],
     save_replies: Path | None,
     as_json: bool,
     **chosen: Any,
@@ -87,7 +94,7 @@ def eval_command(
         else:
             click.echo(f"{export_prompts / 'prompts.jsonl'}: {count} questions")
         return
-    if not backends and import_replies is None:
+    if not backends and not import_replies:
         step = "Name backends, e.g. `kforecast eval learned`, or give --import-replies."
         raise InputError("nothing to evaluate", next_step=step)
     with Progress() as progress:

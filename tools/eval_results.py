@@ -14,6 +14,7 @@ from ..surrogate.metrics.selective import risk_coverage
 from ..surrogate.metrics.table import Value, table
 from .eval_pairs import Split
 
+_MOST_POINTS = 100
 Role = Literal["forecaster", "calibrated", "control"]
 
 
@@ -101,9 +102,15 @@ def scored(
         scores={metric: _number(value) for metric, value in found.whole.items()},
         close={metric: _number(value) for metric, value in found.close.items()},
         reliability=tuple((point.said, point.happened, point.count) for point in points),
-        risk_coverage=tuple((float(c), float(r)) for c, r in zip(coverage, risk, strict=True)),
+        risk_coverage=tuple((float(coverage[index]), float(risk[index])) for index in _drawn(len(coverage))),
         promise=promise,
     )
+
+
+def _drawn(count: int) -> list[int]:
+    """Of so many points of a curve, at most `_MOST_POINTS` to keep, the last among them."""
+    step = max(1, -(-count // _MOST_POINTS))
+    return list(range(count - 1, -1, -step))[::-1]
 
 
 def _number(value: Value) -> Number:

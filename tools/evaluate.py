@@ -31,7 +31,7 @@ from .config import load_config
 from .datasets import newest, opened, repeats
 from .eval_held import Asked, calibrated, promises
 from .eval_pairs import SPLITS, Example, Fold, Row, Split, examples, folds, paper_example, query_of, row_of
-from .eval_replies import append_reply, read_replies, write_prompts
+from .eval_replies import append_reply, given_away, read_replies, write_prompts
 from .eval_results import EvalResult, PromiseCheck, Role, Scored, scored
 from .places import Place
 
@@ -69,14 +69,15 @@ def evaluate(
     *,
     on: str | None = None,
     settings: Settings | None = None,
-    replies: Path | None = None,
+    replies: Sequence[Path] = (),
     save: Path | None = None,
     on_progress: Callable[[str], None] = lambda text: None,
 ) -> EvalResult:
     """Score forecasters on measured pairs. `learned` is trained anew for each fold, on nothing of what it is tested on.
 
     backends: `learned`, `base-rate`, `litellm:<model>`. on: see `datasets.opened`, or a file of the paper's published
-    pairs. replies: a file of answers to the prompts of `export_prompts` with the same settings, scored as one more.
+    pairs. replies: files of answers to the prompts of `export_prompts` with the same settings, scored beside the rest;
+    where another question of a batch gave some away, `NAME, blind` is scored on the others.
     save: a file in which models' replies are kept as they come, so that nothing is paid for twice.
     Raises InputError where there are no pairs, ConsentNeeded for a hosted model, ForecasterError where one fails.
     """
@@ -89,8 +90,11 @@ def evaluate(
         on_progress(f"asking {name}")
         alone = name in (BASE_RATE, LEARNED)
         known[name] = _ask(name, asked, chosen) if alone else _ask_model(name, asked, chosen, save, on_progress)
-    if replies is not None:
-        known |= {name: _Given(given) for name, given in read_replies(replies, asked).items()}
+    told: dict[str, list[bool]] = {}
+    for path in replies:
+        for name, given in read_replies(path, asked).items():
+            known[name] = _Given(given.replies)
+            told[name] = given_away(asked, given.batches)
     found: list[Scored] = []
 
     def score(name: str, role: Role, rows: Rows, given: _Given, promise: tuple[PromiseCheck, ...] = ()) -> None:
@@ -98,10 +102,17 @@ def evaluate(
         one = scored(name, role, rows, draws=chosen.draws, seed=chosen.seed, usd=given.usd, promise=promise)
         found.append(one.model_copy(update={"stepped_aside": given.aside}))
 
-    for name, given in known.items():
-        score(name, "forecaster", rows_of(truths, given.replies), given, promises(asked, given.replies))
-        if (better := calibrated(asked, given.replies)) is not None:
-            score(f"{name}, calibrated", "calibrated", rows_of(truths, better), given)
+    for name, answers in known.items():
+        rows_told = rows_of(truths, answers.replies)
+        score(name, "forecaster", rows_told, answers, promises(asked, answers.replies))
+        better = calibrated(asked, answers.replies)
+        if better is not None:
+            score(f"{name}, calibrated", "calibrated", rows_of(truths, better), answers)
+        if any(told.get(name, ())):
+            blind = ~np.array(told[name])
+            score(f"{name}, blind", "forecaster", rows_told.take(blind), answers)
+            if better is not None:
+                score(f"{name}, blind, calibrated", "calibrated", rows_of(truths, better).take(blind), answers)
     for name in CONTROLS:
         if name not in known and (control := _control(name, asked, known, chosen)) is not None:
             score(name, "control", control, _Given([], 0.0))
@@ -197,7 +208,8 @@ def _ask_model(
     backend = _fixed(name, settings)
     replies: list[Reply | None] = [None] * len(asked)
     if save is not None and save.exists() and save.stat().st_size:
-        replies = read_replies(save, asked).get(name, replies)
+        kept = read_replies(save, asked).get(name)
+        replies = replies if kept is None else kept.replies
     missing = [index for index, reply in enumerate(replies) if reply is None]
     costs: list[float | None] = []
     fault: BaseException | None = None

@@ -37,6 +37,13 @@ def crps(rows: Rows) -> float:
     return _mean(density.crps(rows.p_bins, rows.log2)) if len(rows) else float("nan")
 
 
+def rps(rows: Rows) -> float:
+    """Ranked probability score on the 8 bins: mean over the seven inner edges of (P(S at or below it) - whether)²
+    (Epstein, 1969). Knows nothing of where in its bin S lies, unlike `crps`."""
+    below = np.cumsum(rows.p_bins, axis=1)[:, :-1]
+    return _mean((below - (np.arange(below.shape[1]) >= rows.bin[:, None])) ** 2)
+
+
 def direction(rows: Rows) -> float:
     """Share told on the right side of 1. An exact tie is right either way; a forecast of exactly 1/2 is half right."""
     p = density.p_faster(rows.p_bins)

@@ -23,6 +23,7 @@ PAIR_METRICS: dict[str, Metric] = {
     "direction": lambda rows: scores.direction(rows.timed),
     "brier": lambda rows: scores.brier(rows.timed),
     "crps": lambda rows: scores.crps(rows.timed),
+    "rps": lambda rows: scores.rps(rows.timed),
     "nll": lambda rows: scores.nll(rows.timed),
     "absolute_error": lambda rows: scores.absolute_error(rows.timed),
     "coverage80": lambda rows: scores.coverage80(rows.timed),

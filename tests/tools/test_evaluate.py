@@ -24,7 +24,9 @@ from kforecast.surrogate.backends.protocol import ForecasterError
 from kforecast.surrogate.contract import Answer, Query, Reply
 from kforecast.tools.backends import Chosen
 from kforecast.tools.datasets import newest, repeats
+from kforecast.tools.eval_held import Asked
 from kforecast.tools.eval_pairs import SPLITS, Example, Row, Split, examples, folds, query_of, row_of
+from kforecast.tools.eval_replies import batches, given_away
 from kforecast.tools.evaluate import Settings, evaluate, export_prompts
 
 Verify = Callable[..., object]
@@ -112,7 +114,7 @@ def test_replies_to_exported_prompts_are_scored_like_any_backend(measured: Store
     count = export_prompts(tmp_path / "out", settings=FAST)
     lines = [json.loads(line) for line in (tmp_path / "out" / "prompts.jsonl").read_text().splitlines()]
     assert len(lines) == count
-    assert {tuple(line) for line in lines} == {("id", "messages")}
+    assert {tuple(line) for line in lines} == {("id", "batch", "messages")}
     assert [line["id"] for line in lines] == sorted(line["id"] for line in lines)
     truth = {pair.id: pair for pair in pairs_of(measured)}
     replies = tmp_path / "replies.jsonl"
@@ -122,11 +124,39 @@ def test_replies_to_exported_prompts_are_scored_like_any_backend(measured: Store
             right = 3 if log2 is None else bin_of_log2(log2).number - 1
             reply = {"p_correct": float(log2 is not None), "p_bins": [float(n == right) for n in range(8)]}
             file.write(json.dumps({"id": line["id"], "forecaster": "oracle", **reply}) + "\n")
-    result = evaluate([], settings=FAST, replies=replies)
+    result = evaluate([], settings=FAST, replies=[replies])
     oracle = result.forecasters[0]
     assert (oracle.name, oracle.missing) == ("oracle", 1)
     assert (oracle.scores["accuracy"].value or 0) > 0.98
     assert oracle.scores["auroc_correct"].value == pytest.approx(1.0, abs=0.03)
+
+
+def test_questions_of_one_batch_give_nothing_of_each_other_away(measured: Store) -> None:
+    asked = [
+        Asked(fold, pair, query_of(pair, fold, measured=20, siblings=3, seed=0))
+        for fold in folds(rows_of(measured), pairs_of(measured), "task", 0)
+        for pair in fold.tested
+    ]
+    numbers = batches(asked)
+    assert set(numbers) == set(range(1, max(numbers) + 1))
+    assert max(numbers) < len(asked) / 2
+    assert not any(given_away(asked, [str(number) for number in numbers]))
+    assert not any(given_away(asked, [None] * len(asked)))
+    together = given_away(asked, ["all"] * len(asked))
+    baselines = {one.example.baseline.kernel.id for one in asked}
+    assert all(away for away, one in zip(together, asked, strict=True) if one.example.candidate.kernel.id in baselines)
+    assert not all(together), "a kernel that is not ok has no time to tell"
+
+
+def test_replies_that_others_of_their_batch_gave_away_are_scored_apart(measured: Store, tmp_path: Path) -> None:
+    replies = tmp_path / "replies.jsonl"
+    with replies.open("w") as file:
+        for pair in pairs_of(measured):
+            reply = {"p_correct": 0.9, "p_bins": [0.125] * 8, "batch": 7}
+            file.write(json.dumps({"id": pair.id, "forecaster": "reader", **reply}) + "\n")
+    result = evaluate([], settings=FAST, replies=[replies])
+    whole, blind = (one for one in result.forecasters if one.name in ("reader", "reader, blind"))
+    assert whole.pairs == result.pairs > blind.pairs > 0
 
 
 @pytest.mark.parametrize("text", ["not json\n", "[]\n", '{"p_correct": 1}\n', '{"id": "e_other", "p_correct": 1}\n'])
@@ -134,7 +164,7 @@ def test_unfit_replies_are_refused(measured: Store, tmp_path: Path, text: str) -
     path = tmp_path / "replies.jsonl"
     path.write_text(text)
     with pytest.raises(InputError):
-        evaluate([], settings=FAST, replies=path)
+        evaluate([], settings=FAST, replies=[path])
 
 
 def test_published_pairs(tmp_path: Path) -> None:

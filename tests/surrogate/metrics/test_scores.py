@@ -65,18 +65,20 @@ SEEDS = range(5)
 def test_scores_of_bins_equal_a_loop(seed: int) -> None:
     rows = random_rows(seed=seed).timed
     right = near = 0
-    half_brier, log = [], []
+    half_brier, log, ranked = [], [], []
     for p, log2 in zip(rows.p_bins, rows.log2, strict=True):
         truth = bin_of_log2(float(log2)).number - 1
         best = max(range(8), key=lambda index: p[index])
         right += best == truth
         near += abs(best - truth) <= 1
         half_brier.append(sum((p[index] - (index == truth)) ** 2 for index in range(8)) / 2)
+        ranked.append(sum((sum(p[: edge + 1]) - (truth <= edge)) ** 2 for edge in range(7)) / 7)
         log.append(-math.log(p[truth]))
     n = len(rows)
     assert scores.accuracy(rows) == pytest.approx(right / n)
     assert scores.off_by_one(rows) == pytest.approx(near / n)
     assert scores.brier(rows) == pytest.approx(sum(half_brier) / n)
+    assert scores.rps(rows) == pytest.approx(sum(ranked) / n)
     assert scores.nll(rows) == pytest.approx(sum(log) / n)
     faster = [(p[4:].sum() > 0.5) == (log2 > 0) for p, log2 in zip(rows.p_bins, rows.log2, strict=True)]
     assert scores.direction(rows) == pytest.approx(np.mean(faster))
