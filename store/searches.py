@@ -96,10 +96,14 @@ class LeaseLost(StoreError):
 _SUMMARY = ("counts", "spent", "limits", "reason")
 _SEARCH_COLUMNS = tuple(name for name in Search.model_fields if name not in _SUMMARY)
 _NODE_COLUMNS = tuple(SearchNode.model_fields)
+_FIXED = ("id", "search_id", "ordinal", "parent_id", "kernel_id", "created_at")
+"""Of a candidate: never changed, so their indexes are left alone."""
+_RENEWED = ("state", "best_id", "best_log2", "events", "json", "updated_at")
+"""Of a search: what an append changes."""
 _UPSERT_NODE = (
     f"INSERT INTO nodes ({', '.join(_NODE_COLUMNS)}, seq) VALUES ({', '.join('?' * len(_NODE_COLUMNS))}, "
     "(SELECT coalesce(max(seq), 0) + 1 FROM nodes)) ON CONFLICT (id) DO UPDATE SET "
-    + ", ".join(f"{name} = excluded.{name}" for name in _NODE_COLUMNS if name not in ("id", "created_at"))
+    + ", ".join(f"{name} = excluded.{name}" for name in _NODE_COLUMNS if name not in _FIXED)
     + ", seq = excluded.seq"
 )
 
@@ -154,8 +158,7 @@ def append(
         _insert_events(db, search.id, events)
         for node in nodes:
             db.execute(_UPSERT_NODE, tuple(getattr(node, name) for name in _NODE_COLUMNS))
-        values = _values(search)
-        values.pop("created_at")
+        values = {name: value for name, value in _values(search).items() if name in _RENEWED}
         db.execute(
             f"UPDATE searches SET {', '.join(f'{name} = ?' for name in values)}, "
             "seq = (SELECT max(seq) + 1 FROM searches) WHERE id = ?",

@@ -129,6 +129,8 @@ class State:
     """(-score, index) of what may be expanded, best first."""
     ranking: list[tuple[float, int]] = field(default_factory=list)
     """(-log2 S, index) of what was measured, is right and believed, best first. The root is in it."""
+    claims: list[tuple[float, int]] = field(default_factory=list)
+    """The part of it that was measured with effort `claim`."""
     expansions: int = 0
     explored: int = 0
     """Exploring measurements begun, audits included."""
@@ -149,10 +151,7 @@ class State:
     def winner(self) -> Node:
         """What to call the best: of those measured again as a claim the fastest, else the incumbent. A lucky reading
         that nobody repeated does not displace one that held."""
-        for _, index in self.ranking:
-            if self.nodes[index].effort == "claim":
-                return self.nodes[index]
-        return self.best
+        return self.nodes[self.claims[0][1]] if self.claims else self.best
 
     def mean_seconds(self, effort: Effort) -> float:
         """GPU seconds that a measurement of this effort is expected to take; 0 before the first of any effort."""
@@ -323,6 +322,8 @@ class State:
         self.least = min(self.least, node.log2)
         if not node.censored:
             insort(self.ranking, (-node.log2, node.index))
+            if node.effort == "claim":
+                insort(self.claims, (-node.log2, node.index))
         self._set_score(node, node.log2)
 
     def _lost(self, event: Lost) -> None:
@@ -422,11 +423,13 @@ class State:
             insort(self.archive, (-wanted, node.index))
 
     def _unrank(self, node: Node) -> None:
-        if not node.censored and node.log2 is not None:
-            entry = (-node.log2, node.index)
-            place = bisect_left(self.ranking, entry)
-            if place < len(self.ranking) and self.ranking[place] == entry:
-                del self.ranking[place]
+        if node.censored or node.log2 is None:
+            return
+        entry = (-node.log2, node.index)
+        for ranked in (self.ranking, self.claims):
+            place = bisect_left(ranked, entry)
+            if place < len(ranked) and ranked[place] == entry:
+                del ranked[place]
 
     def _pay(self, usd: float, tokens: int) -> None:
         self.spent.usd += usd
