@@ -48,6 +48,7 @@ def search_command() -> None:
 @click.option("--speculate", type=click.IntRange(min=1), help="Candidates proposed for each one measured. Default: 4.")
 @click.option("--random-seed", type=int, help="Same seed, same order of proposals. Default: 0.")
 @click.option("--no-verify", is_flag=True, help="Do not measure the winner again.")
+@click.option("--yes", "consent", is_flag=True, help="Agree that sources go to the hosted models named.")
 @click.option("--detach", is_flag=True, help="Print the id and return; the search goes on by itself.")
 @click.option("--foreground", is_flag=True, help="Work in this process instead of a worker of its own.")
 @json_option

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from . import forecasts, kernels, measurements, profiles, requests, tasks
+from . import forecasts, kernels, measurements, profiles, requests, searches, tasks
 from .database import Store
 from .errors import StoreError
 from .faults import StoreLocked, StoreMissing
@@ -29,6 +29,8 @@ _READERS: dict[str, Callable[[sqlite3.Row], Noun]] = {
     "forecasts": forecasts.TABLE.noun_of,
     "decisions": forecasts.DECISIONS.noun_of,
     "profiles": profiles.TABLE.noun_of,
+    "searches": searches.of_row,
+    "nodes": searches.node_of_row,
 }
 
 TABLES: tuple[str, ...] = tuple(_READERS)

@@ -12,6 +12,7 @@ from ...store.errors import InputError
 from ...store.models import DecisionKind, Kernel
 from ...surrogate.calibration.audit import audit_probability, drawn
 from ...surrogate.contract import Sibling
+from ..backends import ConsentNeeded
 from ..forecast import forecast
 from .events import OwnForecast
 
@@ -138,6 +139,8 @@ class ProductForecaster:
                 backend=None if own else self.backend,
                 store=self.store,
             )
+        except ConsentNeeded:
+            raise
         except InputError as error:
             if ask.own is not None:  # its author's numbers are unfit, or the pair was measured meanwhile
                 return replace(self.outlook(replace(ask, own=None)), problem=str(error))

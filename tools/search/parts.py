@@ -5,6 +5,8 @@ from __future__ import annotations
 from ...store.database import Store
 from ...store.errors import InputError
 from ...store.models import Task
+from ..backends import LITELLM, ask_first, configured_model
+from ..config import load_config
 from .bench import Bench, LiveBench
 from .events import SearchConfig
 from .forecasting import BaseRateForecaster, Forecaster, ProductForecaster
@@ -55,11 +57,22 @@ def generator_named(config: SearchConfig, task: Task) -> Generator:
         step = "Use it with `--device replay:FILE`, or choose another generator."
         raise InputError("the generator `atlas` is for replays", value=config.device, next_step=step)
     if config.generator == "llm":
-        from .generators.llm import llm_generator
+        from .generators.llm import LlmGenerator
+        from .generators.llm_chat import LitellmChat
 
-        return llm_generator(config)
+        model = model_of(config)
+        return LlmGenerator(LitellmChat(model, api_base=load_config().api_base), model)
     step = f"Choose one of: {', '.join(GENERATORS)}."
     raise InputError("there is no such generator", value=config.generator, next_step=step)
+
+
+def model_of(config: SearchConfig) -> str:
+    """The language model of generator `llm`, as litellm names it. Raises InputError without one."""
+    model = config.model or configured_model(load_config())
+    if model is None or model in ("learned", "base-rate"):
+        step = "Name one: --model openai/gpt-5, or `model` in the configuration."
+        raise InputError("the generator `llm` needs a model", value=config.generator, next_step=step)
+    return model.removeprefix(LITELLM)
 
 
 def forecaster_named(store: Store, config: SearchConfig, task: Task) -> Forecaster:
@@ -81,6 +94,15 @@ def forecaster_named(store: Store, config: SearchConfig, task: Task) -> Forecast
     return ProductForecaster(store, None if config.forecaster == BEST else config.forecaster)
 
 
-def check_names(config: SearchConfig, store: Store, task: Task) -> None:
-    """Raise InputError now for what the worker would raise later."""
+def check_names(config: SearchConfig, store: Store, task: Task, *, consent: bool = False) -> None:
+    """Raise InputError now for what the worker would raise later.
+
+    consent: the user agrees that sources go to the hosted models of generator and forecaster; without it, and without
+    an earlier one, ConsentNeeded.
+    """
+    base = load_config().api_base
+    if config.generator == "llm":
+        ask_first(store, LITELLM + model_of(config), base, consent)
+    if config.forecaster.startswith(LITELLM):
+        ask_first(store, config.forecaster, base, consent)
     parts_for(store, config, task)

@@ -81,6 +81,7 @@ def start(
     device: str | None = None,
     request_key: str | None = None,
     detached: bool = True,
+    consent: bool = False,
     store: Store | None = None,
     **config: Any,
 ) -> SearchResult:
@@ -88,13 +89,14 @@ def start(
     rest. Asking again with the same request_key is asking once.
 
     budget: as a `Budget` or as the command line writes it. config: fields of `SearchConfig` (policy, generator,
-    forecaster, model, random_seed, …). detached: False works in this process until the search ends.
+    forecaster, model, random_seed, …). consent: the user agrees that sources go to the hosted models among them.
+    detached: False works in this process until the search ends.
     Raises InputError and UnsupportedError for what is wrong with seed, names, budget or their combination.
     """
     opened = store or Store.open()
     try:
         earlier = None if request_key is None else searches.by_key(opened, request_key)
-        search = earlier or _begun(opened, seed, budget, task, device, request_key, config)
+        search = earlier or _begun(opened, seed, budget, task, device, request_key, consent, config)
         if detached:
             if search.state not in ENDED:
                 ensure_worker(opened, search.id)
@@ -117,6 +119,7 @@ def _begun(
     task_name: str | None,
     device: str | None,
     request_key: str | None,
+    consent: bool,
     config: dict[str, Any],
 ) -> Search:
     limits = parse_budget(budget) if isinstance(budget, str) else budget
@@ -140,7 +143,7 @@ def _begun(
             "the search's configuration is wrong", value=first[0].strip(), next_step="Correct it."
         ) from None
     policy_named(whole.policy)
-    check_names(whole, store, task)
+    check_names(whole, store, task, consent=consent)
     return begin_search(store, kernel, task, whole, request_key=request_key)
 
 

@@ -57,6 +57,7 @@ from .state import Node, State
 
 POLL_S = 0.2
 BEAT_S = 5.0
+IDLE_S = 600.0
 _KERNELS = 512
 _HISTORY = 5
 _SIBLINGS = 96
@@ -101,6 +102,7 @@ class Worker:
         self._tasks: dict[Key, asyncio.Task[Result]] = {}
         self._kernels: OrderedDict[str, Kernel] = OrderedDict()
         self._called_off: set[Key] = set()
+        self._idle_s = 0.0
         self._began_at = clock()
         self._clock_before = self._log.state.clock
         found = tasks.get(store, self._log.state.config.task_id)
@@ -112,11 +114,12 @@ class Worker:
         return self._log.state
 
     async def run(self) -> State:
-        """Work until the search has ended, for now. Raises LeaseLost where another took it over, StoreError."""
+        """Work until the search has ended, for now, or has waited long for proposals: who brings one starts a worker
+        again. Raises LeaseLost where another took it over, StoreError."""
         heart = asyncio.create_task(self._beat()) if self._owner is not None else None
         try:
             self._append([Woke(clock=self._clock(), owner=self._owner or "")])
-            while self.state.phase != "ended":
+            while self.state.phase != "ended" and self._idle_s < IDLE_S:
                 if heart is not None and heart.done():
                     heart.result()
                 await self._step()
@@ -200,10 +203,18 @@ class Worker:
 
     def _begin_proposal(self, parent: Node, ordinal: int, clock: float) -> None:
         if self._parts.generator.inline:
-            result = self._parts.generator.propose(self._proposal_ask(parent, ordinal))
+            result = self._proposal_now(self._proposal_ask(parent, ordinal))
             self._append_proposal(self._proposed(parent, ordinal, result, clock), result)
         else:
             self._append([Began(clock=clock, work="propose", node=parent.id, ordinal=ordinal)])
+
+    def _proposal_now(self, ask: ProposalAsk) -> Proposal | Nothing:
+        try:
+            return self._parts.generator.propose(ask)
+        except StoreError:
+            raise
+        except KforecastError as error:
+            return Nothing("unusable", str(error))
 
     def _append_proposal(self, event: AnyEvent, result: object) -> None:
         """Append what was proposed, its kernel with it; and its forecast, where that takes no time."""
@@ -239,9 +250,11 @@ class Worker:
     async def _wait(self) -> None:
         """Wait for completions, or for a while, and append them."""
         if not self._tasks:
+            self._idle_s += POLL_S
             await asyncio.sleep(POLL_S)
             self._log.catch_up(look=True)
             return
+        self._idle_s = 0.0
         if self._parts.bench.virtual:
             await asyncio.wait(self._tasks.values())
             await self._complete([self._first_in_virtual_time()])

@@ -178,8 +178,8 @@ def test_a_whole_search_with_a_model_that_is_often_useless(softmax: Named, tmp_p
 
 
 def test_llm_needs_a_model(softmax: Named) -> None:
-    from kforecast.tools.search.generators.llm import llm_generator
+    from kforecast.tools.search.parts import generator_named
 
     config = SearchConfig(task_id="t", task_name="t", seed_id="k", device="cpu", generator="llm", budget=Budget(usd=1))
     with pytest.raises(InputError, match="needs a model"):
-        llm_generator(config)
+        generator_named(config, softmax.task)

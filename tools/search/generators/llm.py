@@ -10,11 +10,10 @@ import difflib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 from ....store.errors import InputError
 from ....store.models import Kernel, Task
-from ..events import SearchConfig
 from .diffs import DiffError, patched
 from .protocol import Nothing, Proposal, ProposalAsk
 from .sources import loaded_from, text_of
@@ -144,18 +143,3 @@ def change_of(parent: Kernel, child: Kernel, *, lines: int = 3) -> str:
             n=lines,
         )
     )
-
-
-def llm_generator(config: SearchConfig) -> LlmGenerator:
-    """The generator of a configuration, through litellm. Raises InputError without a model."""
-    from ...config import load_config
-    from .llm_chat import LitellmChat
-
-    settings = load_config()
-    model = config.model or (settings.model if settings.model not in (None, "agent") else None)
-    if model is None:
-        step = "Name one: --model openai/gpt-5, or `model` in the configuration."
-        raise InputError("the generator `llm` needs a model", value=config.generator, next_step=step)
-    model = model.removeprefix("litellm:")
-    base: Any = getattr(settings, "api_base", None)
-    return LlmGenerator(LitellmChat(model, api_base=base), model)
