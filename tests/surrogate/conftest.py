@@ -61,13 +61,3 @@ def make_query(task: Task, make_kernel: MakeKernel) -> MakeQuery:
         return Query(task=task, baseline=Side(kernel=make_kernel(SOURCE, BLOCK=256)), candidates=sides, **settings)
 
     return make
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Tests marked `llm` run only when the marker is asked for by name, and fail then where litellm is missing."""
-    if "llm" in config.option.markexpr:
-        return
-    left_out = [item for item in items if item.get_closest_marker("llm")]
-    if left_out:
-        config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if item not in left_out]

@@ -8,12 +8,19 @@ from pathlib import Path
 import pytest
 
 from kforecast.app.main import run
+from kforecast.store import tasks
 from kforecast.store.database import Store
 from kforecast.store.errors import InputError
 from kforecast.store.exchange import export
+from kforecast.surrogate.backends.learned import Learned
+from kforecast.surrogate.learned.model import load
+from kforecast.surrogate.metrics.controls import base_rate
+from kforecast.tools.datasets import newest, opened
+from kforecast.tools.eval_pairs import Fold, Row, examples, query_of, row_of
+from kforecast.tools.evaluate import Settings, evaluate
 from kforecast.tools.forecast import forecast
 from kforecast.tools.forecast_results import ForecastResult
-from kforecast.tools.learned import own_path, train_learned
+from kforecast.tools.learned import SHIPPED, own_path, train_learned
 
 Verify = Callable[..., object]
 
@@ -86,3 +93,66 @@ def test_hostile_remarks_change_no_forecast(sources: dict[str, str], verify: Ver
         for one in found
     ]
     assert told[0] == told[1]
+
+
+MEASURED = Path(__file__).parents[2] / "docs" / "results" / "h200_kernels.jsonl.gz"
+
+
+def test_the_shipped_model_is_what_the_documented_command_makes(tmp_path: Path) -> None:
+    result = train_learned(on=str(MEASURED), out=tmp_path / "model.json")
+    assert (result.kernels, result.tasks, result.trained_for) == (216, 19, (("cuda", "cuda"),))
+    made, shipped = load(tmp_path / "model.json"), load(SHIPPED)
+    assert made.trained_for == shipped.trained_for
+    # Another BLAS adds in another order.
+    assert made.weights == pytest.approx(shipped.weights, rel=1e-6, abs=1e-9)
+    assert made.correct == pytest.approx(shipped.correct, rel=1e-6, abs=1e-9)
+    assert (made.share, made.length, made.width) == (shipped.share, shipped.length, shipped.width)
+    assert (made.amplitude, made.noise) == pytest.approx((shipped.amplitude, shipped.noise), rel=1e-6)
+
+
+@pytest.fixture(scope="module")
+def measured() -> list[Row]:
+    with opened(str(MEASURED)) as store:
+        found = [(kernel, one, tasks.get(store, kernel.task_id)) for kernel, one in newest(store)]
+    return [row_of(kernel, task, one) for kernel, one, task in found if task is not None]
+
+
+def test_the_shipped_model_mirrors_and_ties_on_real_kernels(measured: list[Row]) -> None:
+    model = Learned(load(SHIPPED), base_rate(()))
+    pairs = examples(measured, per_task=2, seed=1)
+    folds_of = Fold("all", (), tuple(pairs), tuple(measured))
+    said = {}
+    for pair in pairs:
+        query = query_of(pair, folds_of, measured=6, siblings=0, seed=0)
+        said[pair.baseline.kernel.id, pair.candidate.kernel.id, pair.baseline.group] = model.forecast(query).replies[0]
+        alone = query.model_copy(update={"candidates": (query.baseline,)})
+        (tie,) = model.forecast(alone).replies
+        assert tie is not None
+        assert tie.p_bins == pytest.approx((0, 0, 0, 0.5, 0.5, 0, 0, 0))
+    mirrored = 0
+    for (one, other, group), reply in said.items():
+        if (back := said.get((other, one, group))) is not None and reply is not None:
+            assert reply.p_bins == pytest.approx(back.p_bins[::-1], abs=1e-9)
+            mirrored += 1
+    assert mirrored > 40
+
+
+def test_the_shipped_model_does_not_speak_of_the_cpu(sources: dict[str, str]) -> None:
+    assert SHIPPED.exists()
+    found = asked(sources, backend="learned")
+    assert (found.backend, found.calibration.state) == ("base-rate", "not_trained_for_this_device")
+    assert found.decision == "measure"
+    assert "not trained for this device" in found.reason
+
+
+def test_shuffled_truths_score_as_bad_as_the_base_rate() -> None:
+    """Held-out tasks of the committed measurements: what `learned` knows is gone when the truths are other pairs'."""
+    result = evaluate(["learned"], on=str(MEASURED), settings=Settings(split="family", per_task=4, draws=0))
+    scores = {
+        one.name: {metric: number.value or 0.0 for metric, number in one.scores.items()} for one in result.forecasters
+    }
+    assert scores["learned"]["crps"] < 0.8 * scores["base-rate"]["crps"] < scores["shuffled"]["crps"]
+    assert scores["learned"]["direction"] > 0.7
+    assert abs(scores["shuffled"]["direction"] - 0.5) < 0.08
+    assert abs(scores["shuffled"]["spearman"]) < 0.2
+    assert scores["learned"]["spearman"] > 0.5
