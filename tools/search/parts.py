@@ -21,6 +21,7 @@ from .worker import Parts
 
 GENERATORS = ("edits", "tune", "edits+tune", "agent", "llm", "atlas")
 FOLD = "learned-fold"
+STORED = "stored:"
 BEST = "best"
 """The forecaster that the product would choose by itself."""
 
@@ -83,11 +84,16 @@ def forecaster_named(store: Store, config: SearchConfig, task: Task) -> Forecast
         from .folds import FoldForecaster
 
         return FoldForecaster(pool_of(config.device), task)
+    if is_replay(config.device) and config.forecaster.startswith(STORED):
+        from .stored import StoredForecaster
+
+        return StoredForecaster(pool_of(config.device), task, config.forecaster.removeprefix(STORED))
     if is_replay(config.device) and config.forecaster != BaseRateForecaster.name:
         raise InputError(
             "this forecaster may have been trained on what is replayed, or knows only this machine's devices",
             value=config.forecaster,
-            next_step=f"A replay takes {FOLD} (trained on the pool's other families) or {BaseRateForecaster.name}.",
+            next_step=f"A replay takes {FOLD} (trained on the pool's other families), {STORED}NAME (forecasts in the "
+            f"file) or {BaseRateForecaster.name}.",
         )
     if config.forecaster == BaseRateForecaster.name:
         return BaseRateForecaster()

@@ -20,7 +20,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from ...store.errors import InputError
-from ...store.models import Kernel, Measurement, Task
+from ...store.models import Forecast, Kernel, Measurement, Task
 from .bench import Job, Outcome
 
 PREFIX = "replay:"
@@ -50,6 +50,7 @@ class Pool:
     tasks: dict[str, Task]
     recorded: dict[str, Recorded]
     parents: dict[str, str]
+    forecasts: tuple[Forecast, ...] = ()
 
     def of_task(self, task_id: str) -> list[Recorded]:
         """The recorded kernels of one task, by id."""
@@ -83,6 +84,7 @@ def _read(path: Path, moment: int) -> Pool:
     newest: dict[str, Measurement] = {}
     parents: dict[str, str] = {}
     of_node: dict[str, str] = {}
+    forecasts: list[Forecast] = []
     for place, kind, noun in _lines(path):
         try:
             if kind == "task":
@@ -93,6 +95,8 @@ def _read(path: Path, moment: int) -> Pool:
                 kernels[kernel.id] = kernel
             elif kind == "measurement":
                 _keep_newest(newest, Measurement.model_validate(noun))
+            elif kind == "forecast":
+                forecasts.append(Forecast.model_validate(noun))
             elif kind == "node":
                 of_node[noun["id"]] = noun["kernel_id"]
                 if noun.get("parent_id") in of_node:
@@ -104,7 +108,7 @@ def _read(path: Path, moment: int) -> Pool:
     if not known:
         raise InputError("nothing measured is recorded in the file", value=path, next_step="Export measured kernels.")
     recorded = {id_: Recorded(kernels[id_], found, _noise(found)) for id_, found in known.items()}
-    return Pool(path, tasks, recorded, parents)
+    return Pool(path, tasks, recorded, parents, tuple(forecasts))
 
 
 def _lines(path: Path) -> Iterator[tuple[str, str, dict[str, Any]]]:

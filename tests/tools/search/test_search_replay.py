@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gzip
 import json
 import math
@@ -16,16 +17,18 @@ from kforecast.store.database import Store
 from kforecast.store.errors import InputError
 from kforecast.store.exchange import export
 from kforecast.store.identity import new_id
-from kforecast.store.models import Kernel, Measurement
+from kforecast.store.models import Forecast, Kernel, Measurement
 from kforecast.tools.search.events import Proposed, SearchConfig, projection
-from kforecast.tools.search.forecasting import ScriptedForecaster
+from kforecast.tools.search.forecasting import ForecastAsk, ScriptedForecaster
 from kforecast.tools.search.generators.atlas import AtlasGenerator
 from kforecast.tools.search.log import read_events
 from kforecast.tools.search.parts import parts_for
 from kforecast.tools.search.replay import pool_of
 from kforecast.tools.search.report import report_of
+from kforecast.tools.search.stored import StoredForecaster
 from kforecast.tools.search.use import search
 
+RIGHT = [path for path in (f"/{n}" for n in range(8)) if right(path)]
 PATHS = ["", *(f"/{n}" for n in range(8)), *(f"/{n}/{m}" for n in range(8) for m in range(4))]
 
 
@@ -131,6 +134,34 @@ def test_recorded_children_come_first_then_the_nearest(pool: str) -> None:
     found = list(AtlasGenerator(read).candidates(seed, make_task(), 0))
     assert found[0].kernel.id == make_kernel("/5").id
     assert len(found) == len(PATHS) - 1
+
+
+def test_stored_forecasts_are_turned_to_the_anchor(tmp_path: Path, pool: str) -> None:
+    read = pool_of(pool)
+    base, anchor, kernel = (read.recorded[make_kernel(path).id].kernel for path in ("", RIGHT[0], RIGHT[1]))
+    task = make_task()
+    made = Forecast(
+        id="f_1",
+        kernel_id=kernel.id,
+        baseline_id=base.id,
+        task_id=task.id,
+        device="cuda:0",
+        forecaster="agent:tester",
+        p_correct=0.9,
+        p_bins=(0, 0, 0, 0, 0.5, 0.5, 0, 0),
+        log2_median=0.5,
+        log2_p10=0.1,
+        log2_p90=0.9,
+        created_at=utc_now(),
+    )
+    forecaster = StoredForecaster(dataclasses.replace(read, forecasts=(made,)), task, "agent:tester")
+    told = forecaster.outlook(ForecastAsk("n_1", kernel, anchor, pool))
+    assert told.log2_median == pytest.approx(0.5 - truth(RIGHT[0]))
+    assert told.p_faster is not None and 0 <= told.p_faster <= 1
+    assert forecaster.outlook(ForecastAsk("n_1", kernel, base, pool)).p_faster == pytest.approx(1.0)
+    assert forecaster.outlook(ForecastAsk("n_2", anchor, base, pool)).p_correct is None
+    with pytest.raises(InputError, match="nobody"):
+        StoredForecaster(read, task, "agent:tester")
 
 
 def test_what_is_not_recorded_is_unsupported(tmp_path: Path, pool: str) -> None:
