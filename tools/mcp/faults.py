@@ -64,6 +64,8 @@ def _our_fault(tool: str, error: BaseException) -> str:
 def log_to_file() -> None:
     """Keep the tracebacks of faults in the log file, at most a mebibyte of them, and nothing else anywhere."""
     path = log_path()
+    if any(isinstance(known, logging.FileHandler) and known.baseFilename == str(path) for known in _log.handlers):
+        return
     if path.exists() and path.stat().st_size > _MOST_BYTES:
         path.unlink()
     handler = logging.FileHandler(path, encoding="utf-8", delay=True)
