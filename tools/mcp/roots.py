@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -34,6 +35,8 @@ class Roots:
         """Raise InputError unless the file lies in one of the folders, wherever links lead."""
         try:
             place = path.expanduser().resolve()
+            with suppress(FileNotFoundError, NotADirectoryError, PermissionError):  # who reads it says so better
+                place.stat()
         except (OSError, RuntimeError, ValueError) as error:
             shown = str(path).encode("unicode_escape").decode()[:200]
             raise InputError(f"the path cannot be followed ({error})", value=shown, next_step=_STEP) from None

@@ -23,6 +23,7 @@ ERRORS: list[tuple[str, dict[str, Any], str, str]] = [
     ("measure_kernel", {"kernel": "a\0b"}, "cannot be followed", "path"),
     ("measure_kernel", {"kernel": BARE}, "no kernel header", "/* kforecast 1"),
     ("measure_kernel", {"kernel": "quick.c", "task": "/etc/task.toml"}, "outside the folders", "/etc/task.toml"),
+    ("measure_kernel", {"kernel": "quick.c", "task": "x" * 300}, "cannot be followed", "Give a path"),
     ("measure_kernel", {"kernel": "away.c"}, "outside the folders", "/etc/task.toml"),
     ("measure_kernel", {"kernel": "quick.c", "baseline": "tuned"}, "no tuned kernel", "It has"),
     ("measure_kernel", {"kernel": "quick.c", "device": "cuda:0"}, "does not run on cuda:0", "Leave the device out"),
