@@ -176,7 +176,9 @@ def _checked(values: Sequence[float], alpha: float) -> Array:
 
 
 def _unbounded(center: float, count: int, alpha: float) -> Interval:
-    needed = math.ceil(1 - math.log2(alpha))
+    needed = 1
+    while 2.0 ** (1 - needed) > alpha:  # by the very comparison that decides, as a logarithm rounds
+        needed += 1
     reason = f"none: {count} blocks are too few for {100 * (1 - alpha):.3g}%, it takes {needed}"
     return Interval(center, -math.inf, math.inf, 1.0, reason)
 

@@ -39,6 +39,8 @@ def one_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor_module.probes, "gpus", lambda: [gpu])
     monkeypatch.setattr(doctor_module, "device_facts", lambda ordinal: facts)
     monkeypatch.setattr("kforecast.bench.devices.cuda.lane.device_facts", lambda ordinal: facts)
+    monkeypatch.setattr("kforecast.bench.devices.cuda.lane.require_packages", lambda: None)
+    monkeypatch.setattr("kforecast.bench.devices.cuda.lane.CudaLane.warm_up", lambda lane: None)
 
 
 def test_words_have_units_and_leave_out_what_was_not_measured() -> None:

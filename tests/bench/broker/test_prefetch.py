@@ -30,6 +30,9 @@ class _Lane:
         self.compiled: list[str] = []
         self.fails = False
 
+    def warm_up(self) -> None:
+        pass
+
     def compile(self, kernel: Kernel, signatures: Sequence[Signature]) -> Build:
         self.begun.release()
         assert self.gate.wait(30)
