@@ -89,9 +89,13 @@ def load_kernel(
         language = "triton"
         found = signatures(source, language, includes)
     # A bare C function of a known task may need no launch at all: entry and args follow from its names.
-    if header is None and not geometry and not (language == "c" and task is not None):
+    guessed = header is None and not geometry
+    if guessed and not (language == "c" and task is not None):
         raise _bare(name, language, found, task, known_tasks)
-    launches = _launches(header, geometry or Geometry(), found, override=override, task=task, language=language)
+    try:
+        launches = _launches(header, geometry or Geometry(), found, override=override, task=task, language=language)
+    except InputError as error:
+        raise (_bare(name, language, found, task, known_tasks) if guessed else error) from None
     chosen = _task(header, task, override, resolve_task, folder)
     tune = header.tune if header is not None else Tune()
     scratch = header.scratch if header is not None else ()
