@@ -56,6 +56,18 @@ class Pool:
         """The recorded kernels of one task, by id."""
         return [self.recorded[id_] for id_ in sorted(self.recorded) if self.recorded[id_].kernel.task_id == task_id]
 
+    def root(self, task_id: str) -> Recorded | None:
+        """The kernel that the others come from: a recorded parent without a parent of its own, else what most were
+        compared with, else one that is called a seed, else the slowest right one."""
+        right = [one for one in self.of_task(task_id) if one.ok]
+        ids = {one.kernel.id for one in right}
+        origins = [one for one in right if one.kernel.id in set(self.parents.values()) - self.parents.keys()]
+        bases = [one.measurement.baseline_id for one in self.of_task(task_id) if one.measurement.baseline_id in ids]
+        common = max(sorted(set(bases), key=str), key=bases.count, default=None)
+        named = [one for one in right if one.kernel.id == common or (common is None and "seed" in one.kernel.name)]
+        slowest = sorted(right, key=lambda one: -(one.measurement.time_us or 0.0))
+        return next(iter([*origins, *named, *slowest]), None)
+
     def best(self, task_id: str) -> Recorded | None:
         """The fastest right kernel of a task."""
         right = [one for one in self.of_task(task_id) if one.ok]

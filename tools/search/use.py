@@ -154,11 +154,8 @@ def _seed(store: Store, seed: str, task_name: str | None, device: str | None) ->
         named = [task for task in tasks_here.values() if seed in (task.name, task.id)]
         if seed in pool.recorded:
             kernel = pool.recorded[seed].kernel
-        elif named and pool.of_task(named[0].id):
-            right = [one for one in pool.of_task(named[0].id) if one.ok]
-            by_name = [one for one in right if "seed" in one.kernel.name and not one.kernel.tunables]
-            slowest = max(right, key=lambda one: one.measurement.time_us or 0.0)
-            kernel = (by_name[0] if by_name else slowest).kernel
+        elif named and (root := pool.root(named[0].id)) is not None:
+            kernel = root.kernel
         else:
             found = ", ".join(sorted(task.name for task in tasks_here.values()))
             step = f"Give a task of the file ({found}) or the id of a recorded kernel."

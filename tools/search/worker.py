@@ -9,11 +9,13 @@ same however fast anything really was.
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TypeVar
 
 from ...store import kernels, searches, tasks
@@ -61,6 +63,7 @@ IDLE_S = 600.0
 _KERNELS = 512
 _HISTORY = 5
 _SIBLINGS = 96
+_LABEL = 40
 Result = Proposal | Nothing | Outlook | Outcome
 Key = tuple[str, str, int, str]
 T = TypeVar("T")
@@ -221,14 +224,23 @@ class Worker:
         if not (isinstance(event, Proposed) and isinstance(result, Proposal)):
             self._append([event])
             return
-        self._keep(result.kernel)
+        kernel = self._labelled(result)
+        self._keep(kernel)
         events: list[AnyEvent] = [event]
         if self._parts.forecaster.inline:
             anchor = self.state.nodes[self.state.by_id[event.parent]]
             anchor = anchor if anchor.log2 is not None else self.state.measured_ancestor(anchor)
-            ask = self._forecast_ask(event.node, result.kernel, anchor, event.own)
+            ask = self._forecast_ask(event.node, kernel, anchor, event.own)
             events += self._forecasted(event.node, anchor, self._parts.forecaster.outlook(ask), event.clock)
-        self._append(events, (result.kernel,))
+        self._append(events, (kernel,))
+
+    def _labelled(self, proposal: Proposal) -> Kernel:
+        """The kernel under a file name of its own, from the seed's and the idea; on a replay under the recorded one."""
+        if self._parts.bench.virtual:
+            return proposal.kernel
+        seed = Path(self._kernel(self.state.config.seed_id).name)
+        idea = re.sub(r"[^A-Za-z0-9]+", "-", proposal.idea).strip("-")[:_LABEL]
+        return proposal.kernel.model_copy(update={"name": f"{seed.stem}-{idea}{seed.suffix}"})
 
     def _begin_forecast(self, node: Node, forbidden: str, clock: float) -> None:
         if forbidden:

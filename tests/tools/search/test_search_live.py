@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from kforecast.app.search import search_command
+from kforecast.bench.broker import processes_alive
 from kforecast.bench.tasks.builtin import builtin_kernel
 from kforecast.store import requests, searches
 from kforecast.store.database import Store
@@ -102,7 +103,8 @@ def _kill_once_it_measures(store: Store, search_id: str) -> None:
         found = searches.get(store, search_id)
         if found is not None and found.state == "completed":
             return
-        if lease is not None and found is not None and found.events > 2:
+        living = lease is not None and processes_alive.is_alive(lease[0])
+        if lease is not None and living and found is not None and found.events > 2:
             os.kill(int(lease[0].split(":")[1]), signal.SIGKILL)
             return
         time.sleep(0.1)

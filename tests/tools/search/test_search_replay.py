@@ -198,3 +198,19 @@ def test_a_file_that_is_no_pool_is_told(tmp_path: Path, text: str) -> None:
         pool_of(f"replay:{path}")
     with pytest.raises(InputError, match="no such file"):
         pool_of(f"replay:{tmp_path / 'none.jsonl'}")
+
+
+def test_the_root_is_where_the_others_come_from(pool: str) -> None:
+    read = pool_of(pool)
+    root = read.root(make_task().id)
+    assert root is not None and root.kernel.id == make_kernel("").id
+    bare = dataclasses.replace(read, parents={})
+    assert bare.root(make_task().id) == root, "the one called a seed"
+    renamed = {
+        id_: dataclasses.replace(one, kernel=one.kernel.model_copy(update={"name": "k"}))
+        for id_, one in read.recorded.items()
+    }
+    slowest = dataclasses.replace(read, parents={}, recorded=renamed).root(make_task().id)
+    assert slowest is not None
+    assert slowest.measurement.time_us == max(one.measurement.time_us or 0.0 for one in renamed.values())
+    assert read.root("t_unknown") is None
