@@ -40,7 +40,7 @@ def test_the_answer_lists_what_was_found(load: Load) -> None:
         ROWS,
         ROWS.replace(" x,", " source,").replace(" y,", " target,").replace("int R", "int rows_"),
         "__global__ void helper(Params p) { }\n" + ROWS,
-        "void softmax_rows(const float* in, float* y, int R, int C) { }\n",  # by its own names it needs no header
+        "void softmax_rows(const float* source, float* y, int R, int C) { }\n",  # by its own names it needs no header
     ],
 )
 def test_with_its_task_it_loads(load: Load, tasks: dict[str, Task], source: str) -> None:
