@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
+from ...store import forecasts
 from ...store.database import Store
 from ...store.errors import InputError
 from ...store.models import DecisionKind, Kernel
@@ -35,7 +36,7 @@ class ForecastAsk:
 class Outlook:
     """A forecast in octaves of S against the anchor, and the decision on it; no numbers where none came.
 
-    probability: with which something not to be measured is audited; audited None: the engine draws.
+    audited: whether an audit was drawn, with that probability; None: the engine draws.
     """
 
     forecaster: str
@@ -50,6 +51,7 @@ class Outlook:
     reason: str = ""
     final: bool = False
     audited: bool | None = None
+    probability: float = 1.0
     forecast_id: str | None = None
     problem: str = ""
     usd: float = 0.0
@@ -148,6 +150,7 @@ class ProductForecaster:
             why = f"It cannot run: {error.what}."
             return Outlook(self.name, decision="drop", answer="slower", reason=why, final=True, problem=str(error))
         assert not isinstance(result, list), "one candidate has one result"
+        made = [] if result.forecast_id is None else forecasts.decisions(self.store, result.forecast_id, limit=1)
         compiles = result.compile is None or result.compile.ok
         return Outlook(
             forecaster=result.backend,
@@ -160,6 +163,9 @@ class ProductForecaster:
             answer=result.answer,
             reason=result.reason,
             final=not compiles or (result.p_correct is None and result.decision == "drop"),
+            # The draw that the record of this forecaster counts by, not another one.
+            audited=made[0].audited if made else None,
+            probability=1.0 if not made else made[0].audit_probability or 1.0,
             forecast_id=result.forecast_id,
             usd=result.cost_usd or 0.0,
         )

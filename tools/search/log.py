@@ -31,6 +31,10 @@ class SearchLog:
         self._version = -1
         self.state = self._folded()
 
+    def through(self, store: Store) -> None:
+        """Go on with another connection to the same store."""
+        self._store, self._version = store, -1
+
     def _folded(self) -> State:
         state: State | None = None
         seen = -1

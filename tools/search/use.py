@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -29,6 +30,9 @@ from .state import State
 
 MOST_PROPOSED = 16
 _LOOK_S = 0.1
+_MOST_LOGS = 8
+_logs: dict[tuple[str, str], SearchLog] = {}
+_looking = threading.Lock()
 _RESTING = ("input_required", "paused", *ENDED)
 Progress = Callable[[SearchResult], None]
 
@@ -174,11 +178,24 @@ def look(search_id: str, *, store: Store | None = None, wait_s: float = 0.0, cur
         while time.monotonic() < deadline and search.state not in _RESTING and not (cursor and search.events > cursor):
             time.sleep(_LOOK_S)
             search = searches.resolve(opened, search.id)
-        state = SearchLog(opened, search.id).state
-        return _result(opened, searches.resolve(opened, search.id), state)
+        with _looking:
+            return _result(opened, searches.resolve(opened, search.id), _log_of(opened, search.id).state)
     finally:
         if store is None:
             opened.close()
+
+
+def _log_of(store: Store, search_id: str) -> SearchLog:
+    """The log, kept from the last look: a long one is not folded anew for every answer. The caller has `_looking`."""
+    key = (str(store.path), search_id)
+    log = _logs.get(key)
+    if log is None:
+        if len(_logs) >= _MOST_LOGS:
+            _logs.clear()
+        log = _logs[key] = SearchLog(store, search_id)
+    log.through(store)
+    log.catch_up()
+    return log
 
 
 def _result(store: Store, search: Search, state: State) -> SearchResult:

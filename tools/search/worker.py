@@ -381,7 +381,7 @@ class Worker:
             return [forecasted, Decided(clock=clock, node=node, decision="measure", reason=reason)]
         probability, audited = audit_draw(node, outlook.decision, config.audit_rate, config.random_seed)
         if outlook.audited is not None:
-            audited = outlook.audited
+            probability, audited = outlook.probability, outlook.audited
         decided = Decided(
             clock=clock,
             node=node,
