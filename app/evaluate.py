@@ -61,6 +61,7 @@ _SHOWN = (
     help="Keep models' replies as they come; those there are not asked for again.",
 )
 @click.option("--yes", "consent", is_flag=True, help="Agree, for good, that sources go to the hosted model.")
+@click.option("--max-usd", type=click.FloatRange(0), metavar="USD", help="Of all processes today, on models.")
 @json_option
 def eval_command(
     *,

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 )
 @click.option("--backend", metavar="NAME", help="learned, base-rate or litellm:MODEL. Default: the best that is free.")
 @click.option("--yes", "consent", is_flag=True, help="Agree, for good, that sources go to the hosted model.")
+@click.option("--max-usd", type=click.FloatRange(0), metavar="USD", help="Of all processes today, on models.")
 @launch_options
 @json_option
 def forecast_command(
@@ -51,6 +52,7 @@ def forecast_command(
     detail: Any,
     backend: str | None,
     consent: bool,
+    max_usd: float | None,
     as_json: bool,
     **launch: Any,
 ) -> int:
@@ -78,6 +80,7 @@ def forecast_command(
         "alpha": alpha,
         "detail": detail,
         "backend": backend,
+        "max_usd": max_usd,
         "asked": asked,
     }
     try:

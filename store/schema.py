@@ -294,7 +294,22 @@ CREATE TABLE leases (
 ) STRICT;
 """
 
-MIGRATIONS: tuple[str, ...] = (_FIRST, _CONSENTS, _SEARCHES)
+_SPEND = f"""
+-- Calls to models. Reservations count until they are settled.
+CREATE TABLE spend (
+  id TEXT NOT NULL PRIMARY KEY,
+  budget TEXT NOT NULL,
+  who TEXT NOT NULL,
+  state TEXT NOT NULL CHECK (state IN ('reserved', 'settled')),
+  usd REAL NOT NULL CHECK (usd >= 0),
+  tokens INTEGER NOT NULL CHECK (tokens >= 0),
+  created_at {_MOMENT},
+  settled_at TEXT
+) STRICT;
+CREATE INDEX spend_by_budget ON spend (budget);
+"""
+
+MIGRATIONS: tuple[str, ...] = (_FIRST, _CONSENTS, _SEARCHES, _SPEND)
 LATEST = len(MIGRATIONS)
 
 
@@ -303,9 +318,18 @@ def version(db: sqlite3.Connection, path: Path) -> int:
 
     Raises StoreError for a database that is not kforecast's and for one of a newer kforecast.
     """
-    found: int = db.execute("PRAGMA user_version").fetchone()[0]
-    owner: int = db.execute("PRAGMA application_id").fetchone()[0]
-    if owner != APPLICATION_ID and (owner, found, _tables(db)) != (0, 0, 0):
+    # In one transaction: another process may be migrating, and half of its work must not be taken for a stranger's file.
+    outer = db.in_transaction
+    if not outer:
+        db.execute("BEGIN")
+    try:
+        found: int = db.execute("PRAGMA user_version").fetchone()[0]
+        owner: int = db.execute("PRAGMA application_id").fetchone()[0]
+        tables = _tables(db)
+    finally:
+        if not outer:
+            db.execute("COMMIT")
+    if owner != APPLICATION_ID and (owner, found, tables) != (0, 0, 0):
         raise StoreError(
             "The file is a SQLite database, but not a store of kforecast",
             value=path,

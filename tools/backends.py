@@ -13,6 +13,7 @@ from ..store.database import Store
 from ..store.errors import InputError
 from ..store.models import Language
 from ..store.paths import runtime_dir
+from ..store.spend import Cap
 from ..surrogate.backends.base_rate import NAME as BASE_RATE
 from ..surrogate.backends.base_rate import BaseRate
 from ..surrogate.backends.learned import NAME as LEARNED
@@ -24,6 +25,7 @@ from ..surrogate.metrics.rows import Truth
 from .config import Config
 from .learned import model_for
 from .places import Place
+from .spending import StoreLedger
 
 LITELLM = "litellm:"
 _BASE_RATE_ROWS = 2000
@@ -97,7 +99,9 @@ def _named(
         from ..surrogate.backends.slots import FileSlots
 
         settings = ChatSettings(slot=FileSlots(runtime_dir() / "models", _CALLS))
-        return litellm_backend(name.removeprefix(LITELLM), api_base=config.api_base, settings=settings)
+        ledger = StoreLedger(store.path, name, Cap(usd=config.max_usd))
+        model = name.removeprefix(LITELLM)
+        return litellm_backend(model, api_base=config.api_base, settings=settings, ledger=ledger)
     if name.startswith("agent"):
         step = "Give its probabilities: own={p_correct, p_bins, forecaster}, or --own on the command line."
         raise InputError("an agent forecasts through its own probabilities", value=name, next_step=step)

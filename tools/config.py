@@ -1,8 +1,9 @@
-"""The one configuration file: device, effort, model, alpha, roots. Flags win over environment, that over the file."""
+"""The one configuration file: device, effort, model and the rest. Flags win over environment, that over the file."""
 
 from __future__ import annotations
 
 import difflib
+import math
 import os
 import tomllib
 from collections.abc import Callable, Mapping
@@ -21,6 +22,7 @@ EXAMPLE = """\
 # effort = "normal"       # quick, normal or claim
 # model = "openai/gpt-5"  # who forecasts where no agent does and nothing is trained: litellm's name of a model
 # api_base = "http://localhost:8000/v1"   # where the model is served; default: its provider
+# max_usd = 5.0           # what all processes together may spend on models a day (UTC), US dollars; default: anything
 # alpha = 0.1             # share of trusted answers that may be wrong
 # roots = ["~/kernels"]   # folders that a client may name kernel files in; default: any
 """
@@ -48,6 +50,16 @@ def _alpha(value: object) -> float:
     return alpha
 
 
+def _dollars(value: object) -> float:
+    try:
+        dollars = float(value) if isinstance(value, (str, int, float)) and not isinstance(value, bool) else -1.0
+    except ValueError:
+        dollars = -1.0
+    if not 0 <= dollars < math.inf:
+        raise ValueError("an amount of US dollars, e.g. 5.0")
+    return dollars
+
+
 def _roots(value: object) -> tuple[Path, ...]:
     parts = value.split(os.pathsep) if isinstance(value, str) else value
     if not isinstance(parts, list) or not all(isinstance(part, str) and part for part in parts):
@@ -67,6 +79,7 @@ KEYS: dict[str, _Key] = {
     "effort": _Key(_effort, "normal", "KFORECAST_EFFORT"),
     "model": _Key(_text, None, "KFORECAST_MODEL"),
     "api_base": _Key(_text, None, "KFORECAST_API_BASE"),
+    "max_usd": _Key(_dollars, None, "KFORECAST_MAX_USD"),
     "alpha": _Key(_alpha, 0.1, "KFORECAST_ALPHA"),
     "roots": _Key(_roots, (), "KFORECAST_ROOTS"),
 }
@@ -82,6 +95,7 @@ class Config:
     effort: Literal["quick", "normal", "claim"] = "normal"
     model: str | None = None
     api_base: str | None = None
+    max_usd: float | None = None
     alpha: float = 0.1
     roots: tuple[Path, ...] = ()
     origins: Mapping[str, Origin] = field(default_factory=dict)

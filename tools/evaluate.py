@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -53,6 +53,8 @@ class Settings:
     draws: int = 200
     device: str | None = None
     consent: bool = False
+    max_usd: float | None = None
+    """What all processes together may spend on models today; None: what is configured."""
 
 
 @dataclass(frozen=True)
@@ -238,6 +240,8 @@ def _fixed(name: str, settings: Settings) -> Backend:
     with Store.open() as store:
         place = Place("cuda:0", "cuda")
         config = load_config()
+        if settings.max_usd is not None:
+            config = replace(config, max_usd=settings.max_usd)
         return choose_backend(store, name, place=place, languages=(), config=config, consent=settings.consent).backend
 
 

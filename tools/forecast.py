@@ -45,6 +45,7 @@ def forecast(
     detail: Detail = "concise",
     backend: str | None = None,
     consent: bool = False,
+    max_usd: float | None = None,
     asked: Asked | None = None,
     store: Store | None = None,
 ) -> ForecastResult | list[ForecastResult]:
@@ -55,7 +56,8 @@ def forecast(
     {p_correct, p_bins[8], forecaster}, one a candidate, which then is the forecast. alpha: the share of trusted answers
     that may be wrong; None: the configured one. detail: `brief` adds what is known as text, `full` the sources too.
     backend: None takes the best there is (see `backends.choose_backend`). consent: the user agrees that sources go to
-    a hosted model. asked: what the command line adds to the kernels' headers. store: None opens the user's own.
+    a hosted model. max_usd: what all processes together may spend on models today; None: the configured amount.
+    asked: what the command line adds to the kernels' headers. store: None opens the user's own.
 
     Raises InputError for what is wrong with a candidate, the baseline or `own` (refused once the pair is measured),
     UnsupportedError, StoreError; DeviceError (ForecasterError) where the forecaster cannot be asked.
@@ -72,6 +74,7 @@ def forecast(
         detail=detail,
         backend=backend,
         consent=consent,
+        max_usd=max_usd,
         asked=asked,
         store=store,
     )
@@ -94,12 +97,15 @@ def forecast_many(
     detail: Detail = "concise",
     backend: str | None = None,
     consent: bool = False,
+    max_usd: float | None = None,
     asked: Asked | None = None,
     store: Store | None = None,
 ) -> list[ForecastResult | KforecastError]:
     """As `forecast`, but what is wrong with one candidate stands in its place and the others go on."""
     owned = _check(candidates, own, alpha, detail, backend)
     config = load_config()
+    if max_usd is not None:
+        config = replace(config, max_usd=max_usd)
     opened = store or Store.open()
     try:
         asking = _Asking(opened, config, config.alpha if alpha is None else alpha, detail, backend, consent)

@@ -5,6 +5,7 @@ How a model is reached is a `Transport`'s business (`litellm_backend`); nothing 
 
 from __future__ import annotations
 
+import math
 import random
 import time
 from collections.abc import Callable, Sequence
@@ -25,6 +26,8 @@ from .spend import Ledger, ProcessLedger
 _MOST_ECHOED = 4000
 """Characters of a bad reply that the repair turn repeats to the model."""
 _TOKENS_PER_CANDIDATE = 400
+_CHARACTERS_PER_TOKEN = 2.5
+"""Fewer than code has on average, so that a reservation is rather too large."""
 
 
 @dataclass(frozen=True)
@@ -92,6 +95,11 @@ class _Sample:
     problems: list[str] = field(default_factory=list)
     usd: float | None = 0.0
     tokens: int | None = 0
+
+
+def most_tokens(conversation: Sequence[Message]) -> int:
+    """The most tokens that reading the conversation may take."""
+    return math.ceil(sum(len(str(message["content"])) for message in conversation) / _CHARACTERS_PER_TOKEN)
 
 
 class ChatBackend:
@@ -184,16 +192,17 @@ class ChatBackend:
         """One call with its retries, each try reserved and settled by itself."""
         settings = self._settings
         room = settings.reasoning_tokens + _TOKENS_PER_CANDIDATE * count
-        price = self._transport.price(conversation, room)
+        price, most = self._transport.price(conversation, room), most_tokens(conversation) + room
         for attempt in range(1, settings.attempts + 1):
-            reservation = self._ledger.reserve(price)
-            spent = price  # until it is known better: a call whose end is unknown may have been charged in full
+            reservation = self._ledger.reserve(price, most)
+            spent, took = price, most  # until it is known better: a call whose end is unknown may be charged in full
             try:
                 with settings.slot():
                     completion = self._transport.complete(conversation, count, room)
                 spent = price if completion.usd is None else completion.usd
+                took = most if completion.tokens is None else completion.tokens
             except TransportFault as fault:
-                spent = price if fault.billed else 0.0
+                spent, took = (price, most) if fault.billed else (0.0, 0)
                 sample.usd = None if sample.usd is None else sample.usd + spent
                 if attempt == settings.attempts:
                     raise ForecasterError(
@@ -205,7 +214,7 @@ class ChatBackend:
                 wait = settings.backoff_s * 2 ** (attempt - 1) * random.uniform(0.5, 1.5)
                 pause = min(settings.most_wait_s, wait if fault.retry_after is None else fault.retry_after)
             except ForecasterError:
-                spent = 0.0  # refused by the provider before any work was done
+                spent, took = 0.0, 0  # refused by the provider before any work was done
                 raise
             else:
                 sample.usd = None if sample.usd is None or completion.usd is None else sample.usd + completion.usd
@@ -213,7 +222,7 @@ class ChatBackend:
                 sample.tokens = (sample.tokens or 0) + (completion.tokens or 0) if known else None
                 return completion
             finally:
-                self._ledger.settle(reservation, spent)
+                self._ledger.settle(reservation, spent, took)
             settings.sleep(pause)
         raise AssertionError("unreachable: the last try returns or raises")
 

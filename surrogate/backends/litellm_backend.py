@@ -6,18 +6,16 @@ off: retries are `chat`'s, a fault must never be cached, and a budget of one pro
 
 from __future__ import annotations
 
-import math
 import os
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
 from ..prompt import TOOL_NAME, Message, tool
-from .chat import ChatBackend, ChatSettings, Completion, TransportFault
+from .chat import ChatBackend, ChatSettings, Completion, TransportFault, most_tokens
 from .protocol import ForecasterError
 from .spend import Ledger
 
-_CHARACTERS_PER_TOKEN = 2.5
-"""Fewer than code has on average, so that a reservation is rather too large."""
 _TRY_AGAIN = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
 
 
@@ -70,10 +68,10 @@ class LitellmTransport:
 
     def price(self, conversation: Sequence[Message], max_tokens: int) -> float:
         """The most one call may cost, from litellm's price table; 0 for a model that is not in it (a local one)."""
-        characters = sum(len(str(message["content"])) for message in conversation)
-        tokens = math.ceil(characters / _CHARACTERS_PER_TOKEN)
         known = self._prices()
-        return tokens * known.get("input_cost_per_token", 0.0) + max_tokens * known.get("output_cost_per_token", 0.0)
+        return most_tokens(conversation) * known.get("input_cost_per_token", 0.0) + max_tokens * known.get(
+            "output_cost_per_token", 0.0
+        )
 
     def _prices(self) -> dict[str, float]:
         table: dict[str, dict[str, Any]] = _litellm().model_cost
@@ -114,6 +112,8 @@ class LitellmTransport:
 def _litellm() -> Any:
     """litellm, imported quietly: no price table from the network, no banner."""
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+    # Of modules that litellm imports at the first call; nobody who uses kforecast can do anything about it.
+    warnings.filterwarnings("ignore", message="Items? '.*' on TypedDict class", category=UserWarning)
     try:
         import litellm
     except ImportError as error:
@@ -168,6 +168,8 @@ def _next_step(error: Exception, kinds: Any) -> str:
 
 def _retry_after(error: Exception) -> float | None:
     """Seconds that the server asked to wait, where it said so as a number."""
-    headers = getattr(getattr(error, "response", None), "headers", None) or {}
+    # Versions of litellm differ in which of the two holds the server's headers.
+    response = getattr(error, "response", None)
+    headers = getattr(error, "litellm_response_headers", None) or getattr(response, "headers", None) or {}
     said = str(headers.get("retry-after", ""))
     return float(said) if said.replace(".", "", 1).isdigit() else None

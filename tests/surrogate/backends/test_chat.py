@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 import subprocess
 import sys
 import threading
@@ -165,6 +164,7 @@ def test_every_try_is_settled(make_query: MakeQuery, script: list[Completion | E
     ledger = ProcessLedger(1.0)
     backend(Scripted(*script), ledger).forecast(make_query())
     assert ledger.spent == pytest.approx(spent)
+    assert ledger.tokens > 0
     ledger.reserve(1.0 - spent - 1e-9)  # nothing is left reserved
 
 
@@ -173,67 +173,6 @@ def test_a_spent_budget_asks_nobody(make_query: MakeQuery) -> None:
     with pytest.raises(BudgetSpent, match=r"0\.05.*0\.04"):
         backend(scripted, ProcessLedger(0.04)).forecast(make_query())
     assert scripted.seen == []
-
-
-WORKER = """
-import sqlite3, sys, json
-from kforecast.surrogate.backends.chat import ChatBackend, ChatSettings, Completion
-from kforecast.surrogate.backends.spend import BudgetSpent
-from kforecast.surrogate.contract import Query
-from kforecast.surrogate.prompt import TOOL_NAME
-
-class Ledger:
-    def __init__(self, path, cap): self.path, self.cap = path, cap
-    def _do(self, work):
-        db = sqlite3.connect(self.path, timeout=30, isolation_level=None)
-        try:
-            db.execute("BEGIN IMMEDIATE")
-            try: return work(db)
-            finally: db.execute("COMMIT")
-        finally: db.close()
-    def reserve(self, usd):
-        def work(db):
-            used = db.execute("SELECT coalesce(sum(usd), 0) FROM spend").fetchone()[0]
-            if used + usd > self.cap + 1e-9: raise BudgetSpent(usd, self.cap - used)
-            return str(db.execute("INSERT INTO spend (usd) VALUES (?)", (usd,)).lastrowid)
-        return self._do(work)
-    def settle(self, reservation, usd):
-        self._do(lambda db: db.execute("UPDATE spend SET usd = ? WHERE id = ?", (usd, int(reservation))))
-
-class Model:
-    name, calls_tools = "litellm:scripted", True
-    def price(self, conversation, max_tokens): return 0.05
-    def complete(self, conversation, candidates, max_tokens):
-        db = sqlite3.connect(sys.argv[1], timeout=30)
-        db.execute("INSERT INTO calls DEFAULT VALUES"); db.commit(); db.close()
-        return Completion(calls=((TOOL_NAME, sys.argv[3]),), usd=0.04, tokens=1)
-
-query = Query.model_validate_json(sys.stdin.read())
-backend = ChatBackend(Model(), ChatSettings(), Ledger(sys.argv[1], float(sys.argv[2])))
-try:
-    while True: backend.forecast(query)
-except BudgetSpent: pass
-"""
-
-
-def test_four_processes_together_stay_under_the_cap(tmp_path: Path, make_query: MakeQuery) -> None:
-    path = tmp_path / "spend.db"
-    db = sqlite3.connect(path)
-    db.executescript(
-        "CREATE TABLE spend (id INTEGER PRIMARY KEY, usd REAL); CREATE TABLE calls (id INTEGER PRIMARY KEY);"
-    )
-    command = [sys.executable, "-c", WORKER, str(path), "1.0", arguments()]
-    workers = [subprocess.Popen(command, stdin=subprocess.PIPE, text=True) for _ in range(4)]
-    question = make_query().model_dump_json()
-    for worker in workers:
-        assert worker.stdin is not None
-        worker.stdin.write(question)
-        worker.stdin.close()
-    assert [worker.wait(60) for worker in workers] == [0] * 4
-    spent, calls = db.execute("SELECT sum(usd), (SELECT count(*) FROM calls) FROM spend").fetchone()
-    db.close()
-    assert spent == pytest.approx(0.04 * calls)
-    assert 0.8 < spent <= 1.0 + 1e-9
 
 
 def test_slots_limit_the_holders_and_free_themselves(tmp_path: Path) -> None:
