@@ -62,7 +62,20 @@ def work(search_id: str) -> int:
 
 
 def work_in(store: Store, search_id: str) -> int:
-    """As `work`, on an open store and in this process."""
+    """As `work`, on an open store and in this process.
+
+    Who resumes a search while its worker is about to leave sees the lease and starts no other one: so whoever has given
+    the lease back looks once more.
+    """
+    while True:
+        code = _work_once(store, search_id)
+        found = searches.get(store, search_id)
+        wanted = found is not None and found.state in ("working", "stopping")
+        if code != 0 or not wanted or is_worked_on(store, search_id):
+            return code
+
+
+def _work_once(store: Store, search_id: str) -> int:
     owner = processes_alive.owner_name("worker")
     holder = searches.take_lease(store, search_id, owner, processes_alive.is_alive, stale_before=_stale_before())
     if holder is not None:

@@ -10,8 +10,8 @@ from pydantic import BaseModel, ConfigDict
 from ...store.searches import Search, SearchState
 from ..words import ratio_text
 from .log import counts, state_word
+from .questions import tried
 from .state import Node, State
-from .worker import tried
 
 POLL_AFTER_S = 5.0
 MOST_ASKS = 3

@@ -24,16 +24,16 @@ from .events import (
     Forecasted,
     Lost,
     Measured,
-    OwnForecast,
     Proposed,
-    Purpose,
     Refused,
     SearchConfig,
     Told,
     node_id,
 )
+from .nodes import Node
 
-NodeState = Literal["proposed", "ready", "dropped", "measured", "failed"]
+__all__ = ["MOST_LOST", "MOST_REFUSED", "Node", "Phase", "State", "begin", "fold"]
+
 Phase = Literal["running", "stopping", "pausing", "ended"]
 MOST_REFUSED = 8
 """Proposals refused one after the other from which on a parent counts as exhausted."""
@@ -43,58 +43,6 @@ _Z80 = 2.5631031310892007
 """Width of a normal distribution's 80% interval, in standard deviations."""
 _COST: dict[Effort, float] = {"quick": 1.0, "normal": 3.0, "claim": 20.0}
 """What a measurement takes, relative to `quick`, until there are examples."""
-
-
-@dataclass(slots=True)
-class Node:
-    """A candidate, or the root. log2 S is against the seed; `anchor` is the node that its forecast is against."""
-
-    index: int
-    id: str
-    parent: int
-    ordinal: int
-    depth: int
-    kernel_id: str
-    source_id: str
-    idea: str = ""
-    tag: str = ""
-    own: OwnForecast | None = None
-    state: NodeState = "proposed"
-    anchor: int = 0
-    p_correct: float | None = None
-    median: float | None = None
-    p_faster: float | None = None
-    sd: float = 0.0
-    decision: str = ""
-    reason: str = ""
-    final: bool = False
-    probability: float = 1.0
-    audited: bool = False
-    verdict: str | None = None
-    log2: float | None = None
-    low: float | None = None
-    high: float | None = None
-    effort: Effort | None = None
-    verified: bool = False
-    censored: bool = False
-    time_us: float | None = None
-    percent_of_floor: float | None = None
-    measurement_id: str | None = None
-    detail: str = ""
-    lost: int = 0
-    unheard: int = 0
-    """Times its forecaster failed."""
-    begun: int = 0
-    """Proposals asked for from it: the ordinal of the next child."""
-    visits: int = 0
-    """Expansions of it or its descendants."""
-    refused: int = 0
-    exhausted: bool = False
-    score: float | None = None
-    listed: float | None = None
-    """The score under which it stands in the archive."""
-    kids: list[tuple[float, int]] = field(default_factory=list, compare=False)
-    """Heap of (-score, child); entries may be stale."""
 
 
 @dataclass(slots=True)
@@ -459,10 +407,3 @@ def fold(log: Iterable[AnyEvent]) -> State:
     for event in events:
         state.apply(event)
     return state
-
-
-def purpose_of(state: State, node: Node) -> Purpose:
-    """What an ordinary measurement of this node is for."""
-    if node.parent < 0:
-        return "seed"
-    return "audit" if node.audited else "explore"

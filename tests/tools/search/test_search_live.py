@@ -106,6 +106,8 @@ def _kill_once_it_measures(store: Store, search_id: str) -> None:
         living = lease is not None and processes_alive.is_alive(lease[0])
         if lease is not None and living and found is not None and found.events > 2:
             os.kill(int(lease[0].split(":")[1]), signal.SIGKILL)
+            while processes_alive.is_alive(lease[0]):
+                time.sleep(0.01)
             return
         time.sleep(0.1)
     raise AssertionError("no worker came")

@@ -1,0 +1,124 @@
+"""What benches, forecasters and generators are asked, put together from the state and the kernels in the store."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+from ...store import kernels
+from ...store.database import Store
+from ...store.models import Kernel, Task
+from ...surrogate.contract import Sibling
+from .bench import Job
+from .events import Began, OwnForecast
+from .forecasting import ForecastAsk
+from .generators.protocol import ProposalAsk, Tried
+from .state import Node, State
+
+_KERNELS = 512
+_HISTORY = 5
+_SIBLINGS = 96
+
+
+class Questions:
+    """Asks for one search. wants_history: of a generator that thinks; wants_siblings: see `Forecaster`."""
+
+    def __init__(self, store: Store, task: Task, *, wants_history: bool, wants_siblings: bool) -> None:
+        self._store = store
+        self._task = task
+        self._wants_history = wants_history
+        self._wants_siblings = wants_siblings
+        self._kernels: OrderedDict[str, Kernel] = OrderedDict()
+
+    def about(self, state: State, node: Node) -> ForecastAsk:
+        """What the forecaster is asked of a candidate."""
+        kernel, anchor = self.kernel(node.kernel_id), state.measured_ancestor(node)
+        return self.forecast_ask(state, node.id, kernel, anchor, node.own)
+
+    def forecast_ask(
+        self, state: State, node: str, kernel: Kernel, anchor: Node, own: OwnForecast | None
+    ) -> ForecastAsk:
+        """The same of a candidate that is not in the state yet."""
+        return ForecastAsk(
+            node=node,
+            kernel=kernel,
+            anchor=self.kernel(anchor.kernel_id),
+            device=state.config.device,
+            own=own,
+            anchor_us=anchor.time_us,
+            siblings=self._siblings(state, anchor) if self._wants_siblings else (),
+        )
+
+    def _siblings(self, state: State, anchor: Node) -> tuple[Sibling, ...]:
+        """What was measured last, as siblings of a candidate of this anchor."""
+        found = []
+        for index in list(state.measured)[: -_SIBLINGS - 1 : -1]:
+            node = state.nodes[index]
+            right = node.log2 is not None and not node.censored
+            found.append(
+                Sibling(
+                    kernel=self.kernel(node.kernel_id),
+                    verdict="ok" if right else "incorrect",
+                    time_us=node.time_us if right else None,
+                    log2_speedup=(node.log2 or 0.0) - (anchor.log2 or 0.0) if right else None,
+                    idea=node.idea,
+                )
+            )
+        return tuple(found)
+
+    def proposal_ask(self, state: State, parent: Node, ordinal: int) -> ProposalAsk:
+        """What the generator is asked for."""
+        return ProposalAsk(
+            parent=self.kernel(parent.kernel_id),
+            task=self._task,
+            device=state.config.device,
+            ordinal=ordinal,
+            random_seed=state.config.random_seed,
+            seen=lambda source_id: source_id in state.sources,
+            history=tried(state, parent) if self._wants_history else (),
+            log2=parent.log2,
+            time_us=parent.time_us,
+            percent_of_floor=parent.percent_of_floor,
+        )
+
+    def kernel(self, kernel_id: str) -> Kernel:
+        """A kernel of the search, kept in memory while it is in use."""
+        found = self._kernels.get(kernel_id)
+        if found is None:
+            found = kernels.get(self._store, kernel_id)
+            assert found is not None, "candidates are saved before their events"
+        self.keep(found)
+        return found
+
+    def keep(self, kernel: Kernel) -> None:
+        """Keep a kernel that will be asked for soon."""
+        self._kernels[kernel.id] = kernel
+        self._kernels.move_to_end(kernel.id)
+        if len(self._kernels) > _KERNELS:
+            self._kernels.popitem(last=False)
+
+
+def job_of(state: State, node: Node, began: Began) -> Job:
+    """The measurement that was begun: against the anchor of the forecast, a verification against the seed."""
+    against: str | None = None
+    if node.parent >= 0:
+        seeds = began.purpose == "verify" or state.config.against == "seed"
+        against = state.nodes[0 if seeds else node.anchor].kernel_id
+    return Job(
+        search_id=state.search_id,
+        node=node.id,
+        kernel_id=node.kernel_id,
+        baseline_id=against,
+        device=state.config.device,
+        effort=began.effort,
+        purpose=began.purpose,
+        try_=node.lost,
+    )
+
+
+def tried(state: State, parent: Node, most: int = _HISTORY) -> tuple[Tried, ...]:
+    """What was tried from a parent and how it ended: the best ones and the last failures, `most` of each."""
+    children = [node for node in state.nodes[parent.index + 1 :] if node.parent == parent.index and node.verdict]
+    right = sorted((node for node in children if node.log2 is not None), key=lambda node: -(node.log2 or 0.0))
+    wrong = [node for node in children if node.log2 is None]
+    chosen = [*right[:most], *wrong[-most:]]
+    return tuple(Tried(node.idea, node.verdict or "", node.log2, node.detail) for node in chosen)
