@@ -166,7 +166,7 @@ def compile_c(
         folder = Path(text)
         # The user's own file name, so that messages carry it; the suffix decides the language for the compiler.
         suffix = ".cpp" if is_cpp(kernel.options) else ".c"
-        source = folder / (kernel.name if Path(kernel.name).suffix else f"kernel{suffix}")
+        source = folder / _file_name(kernel.name, suffix)
         source.write_text(kernel.source)
         for name, include in kernel.includes.items():
             target = folder / name
@@ -206,6 +206,12 @@ def compile_c(
             temporary.write_bytes(produced.read_bytes() if produced else log.encode())
             temporary.rename(target)
     return _build(kernel, compiler, binary, symbols, log, (time.monotonic() - started) * 1e3)
+
+
+def _file_name(name: str, suffix: str) -> str:
+    """The user's own file name where a compiler takes it for what it is: a candidate of a search has none, or an odd one."""
+    plain = re.fullmatch(r"\w[\w.+ -]*", name) is not None
+    return name if plain and name.lower().endswith((".c", ".cc", ".cpp", ".cxx")) else f"kernel{suffix}"
 
 
 def _first_error(output: str, returncode: int) -> str:

@@ -10,9 +10,11 @@ import pytest
 from measured import measured
 
 from kforecast.bench.devices.cpu.lane import CpuLane
+from kforecast.bench.header.signature import signatures
 from kforecast.bench.tasks.builtin import builtin_kernel, builtin_names
 from kforecast.store.errors import InputError
 from kforecast.store.paths import cache_dir
+from kforecast.tools.kernels import Asked, load_file
 
 INLINE = """/* kforecast 1
 {options}
@@ -156,3 +158,12 @@ def test_a_cached_answer_is_found(write, lane: CpuLane) -> None:  # type: ignore
         "    for (int i = 0; i < N; i++) y[i] = kept[i] = 2 * x[i];\n    seen = x;\n}\n",
     )
     assert measured(path, lane).verdict == "incorrect"
+
+
+@pytest.mark.parametrize("name", ["two words.c", "-o.c", "a:b", "idea 3: unrolled", "x.unknown", "ünï.c"])
+def test_any_name_compiles(name: str, lane: CpuLane) -> None:
+    kernel_file = kernel("vector_add", "seed")
+    found = load_file(kernel_file, Asked())
+    renamed = found.kernel.model_copy(update={"name": name, "id": "k_" + name.encode().hex()[:20]})
+    parsed = signatures(renamed.source, renamed.language, renamed.includes)
+    assert lane.compile(renamed, parsed).ok
