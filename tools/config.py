@@ -24,7 +24,7 @@ EXAMPLE = """\
 # api_base = "http://localhost:8000/v1"   # where the model is served; default: its provider
 # max_usd = 5.0           # what all processes together may spend on models a day (UTC), US dollars; default: anything
 # alpha = 0.1             # share of trusted answers that may be wrong
-# roots = ["~/kernels"]   # folders that a client may name kernel files in; default: any
+# roots = ["~/kernels"]   # folders, besides its working directory, that an agent may name kernel files in
 """
 
 
