@@ -318,7 +318,8 @@ def version(db: sqlite3.Connection, path: Path) -> int:
 
     Raises StoreError for a database that is not kforecast's and for one of a newer kforecast.
     """
-    # In one transaction: another process may be migrating, and half of its work must not be taken for a stranger's file.
+    # In one transaction: another process may be migrating, and half of its work must not be taken for a stranger's
+    # file.
     outer = db.in_transaction
     if not outer:
         db.execute("BEGIN")

@@ -209,7 +209,9 @@ def compile_c(
 
 
 def _file_name(name: str, suffix: str) -> str:
-    """The user's own file name where a compiler takes it for what it is: a candidate of a search has none, or an odd one."""
+    """The user's own file name where a compiler takes it for what it is; a search's candidate may have none, or an odd
+    one.
+    """
     plain = re.fullmatch(r"\w[\w.+ -]*", name) is not None
     return name if plain and name.lower().endswith((".c", ".cc", ".cpp", ".cxx")) else f"kernel{suffix}"
 
