@@ -1,6 +1,7 @@
 """What a kernel's text looks like: comment-free, as tokens, as shingles, as counts of what costs or saves time.
 
-Everything here is blind to comments and layout, so nothing that a comment says can change a forecast.
+Everything here is blind to comments and layout, so nothing that a comment says can change a forecast; in C nor what a
+string literal says.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from functools import lru_cache
 
 from ..store.identity import normalise_source
 from ..store.models import Kernel
+from .literals import without_literals
 
 _TOKEN = re.compile(r'"(?:\\.|[^"\\\n])*"|[A-Za-z_]\w*|\.?[0-9](?:[\w.])*|[^\s\w]')
 _KEYWORDS = """
@@ -48,7 +50,8 @@ _similarities: dict[tuple[str, str], float] = {}
 
 
 def plain(kernel: Kernel) -> str:
-    """The source without comments, includes after it, C indented by its braces: what a forecaster reads."""
+    """What a forecaster reads: the source without comments, includes after it; C indented by its braces, and without
+    what string literals say."""
     texts = [kernel.source, *(kernel.includes[name] for name in sorted(kernel.includes))]
     return "\n".join(_plain(text, kernel.language) for text in texts)
 
@@ -56,7 +59,7 @@ def plain(kernel: Kernel) -> str:
 @lru_cache(maxsize=4096)
 def _plain(source: str, language: str) -> str:
     if language in ("c", "cuda"):
-        return _indented(normalise_source(source, language))
+        return _indented(without_literals(normalise_source(source, language)))
     return normalise_source(_without_remarks(source), language)
 
 
