@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import click
@@ -36,4 +37,8 @@ def mcp_command(*, roots: tuple[Path, ...], http: bool, host: str, port: int, to
         click.echo(f"kforecast mcp at http://{host}:{port}/mcp", err=True)
         serve_http(server, host=host, port=port, token=token)
     else:
+        if sys.stdin.isatty():
+            click.echo(
+                "Waiting for a client on standard input; `kforecast init CLIENT` lets an agent start this.", err=True
+            )
         server.run("stdio")

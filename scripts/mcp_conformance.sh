@@ -21,7 +21,7 @@ command -v npm >/dev/null || { echo "mcp conformance: not tried, there is no npm
 wanted="$node $conformance $inspector"
 if [ "$(cat "$npm_dir/wanted" 2>/dev/null)" != "$wanted" ]; then
   mkdir -p "$npm_dir"
-  timeout 180 npm install --silent --no-fund --no-audit --prefix "$npm_dir" "node@$node" \
+  timeout 90 npm install --silent --no-fund --no-audit --prefix "$npm_dir" "node@$node" \
     "@modelcontextprotocol/conformance@$conformance" "@modelcontextprotocol/inspector@$inspector" ||
     { echo "mcp conformance: not tried, the packages cannot be had" >&2; exit 75; }
   echo "$wanted" >"$npm_dir/wanted"

@@ -215,7 +215,7 @@ def connect(device: str, store: Store, deadline: float | None, on_progress: Prog
             return line
         retiring = not path.exists() and guard.is_held(path)
         if started is None or started.to_be_repeated():
-            started = _start(device, store)
+            started = _start_once(device, store)
         elif started.failed():
             raise _failure(device, started, f"ended with code {started.process.returncode} as it started")
         elif retiring and time.monotonic() > give_up - _START_S / 2:
@@ -257,6 +257,21 @@ def _failure(device: str, started: _Starting, how: str) -> DeviceError | StoreEr
         value=words,
         next_step="Try `--no-broker` to see the failure directly; `kforecast doctor` checks the machine.",
     )
+
+
+_latest: dict[Path, _Starting] = {}
+_latest_lock = threading.Lock()
+
+
+def _start_once(device: str, store: Store) -> _Starting:
+    """The broker that this process started last, if it still runs, else a new one: a hundred threads that find none
+    start one together."""
+    path = socket_path(device, store.path)
+    with _latest_lock:
+        latest = _latest.get(path)
+        if latest is None or latest.process.poll() is not None:
+            latest = _latest[path] = _start(device, store)
+        return latest
 
 
 def _start(device: str, store: Store) -> _Starting:

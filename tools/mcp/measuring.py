@@ -46,8 +46,19 @@ async def measure(roots: Roots, wanted: Wanted, progress: Progress) -> CallToolR
     store = await in_thread(Store.open)
     try:
         begun = await in_thread(_begin, store, roots, wanted)
-        row = await _wait(store, begun.request, progress)
-        result = await in_thread(_answer, store, row, begun)
+        waiting = _Waiting(store, begun.request)
+        try:
+            row = await waiting.until_ended(progress)
+            result = await in_thread(_answer, store, row, begun)
+            if row.state not in ENDED:
+                # Last: whoever gives up before it is answered still ends the work, nobody who was answered does.
+                row = await in_thread(requests.detach, store, row.id)
+            waiting.over = True
+        finally:
+            with anyio.CancelScope(shield=True):
+                await waiting.end()
+        if row.state in ENDED and result.state == "working":
+            result = await in_thread(_answer, store, row, begun)
         return reply(concise(result))
     finally:
         store.close()
@@ -103,25 +114,6 @@ def whereabouts(store: Store, row: Request) -> str:
     return f"position {place}{about}" if place is not None else f"{row.progress or 'working'}{about}"
 
 
-async def _wait(store: Store, request: Request, progress: Progress) -> Request:
-    """The request's row once it has ended; where the time is over first, it is detached and goes on alone.
-
-    A call that is cancelled before that leaves it, and where nobody else watches, it is cancelled.
-    """
-    if request.state in ENDED:
-        return request
-    waiting = _Waiting(store, request)
-    try:
-        row = await waiting.until_ended(progress)
-        if row.state not in ENDED:
-            row = await in_thread(requests.detach, store, request.id)
-        waiting.over = True
-        return row
-    finally:
-        with anyio.CancelScope(shield=True):
-            await waiting.end()
-
-
 class _Waiting:
     """One call's watch on a request. `over`: the caller has its answer, so nothing is to be cancelled."""
 
@@ -134,7 +126,7 @@ class _Waiting:
         """The row as it stands at its end, or when the time is over."""
         heard = ""
         while True:
-            if self._watch is None:
+            if self._watch is None and self._request.state not in ENDED:
                 self._watch = await in_thread(_open_watch, self._store, self._request)
             row = requests.get(self._store, self._request.id)
             assert row is not None, "requests are never deleted while they are waited for"

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import select
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from brokers import Kernels, begun, free, only_request, until
 
-from kforecast.bench.broker import processes_alive
+from kforecast.bench.broker import client, processes_alive
 from kforecast.bench.broker.watch import Watch
 from kforecast.store import requests
 from kforecast.store.database import Store
@@ -83,3 +84,15 @@ def test_a_detached_request_goes_on_alone_and_stays_the_same_request(kernels: Ke
             ask(store, kernels.quick, request_key="mine")
         until(lambda: only_request().state == "completed", what="it is completed")
         assert requests.detach(store, request.id).state == "completed"
+
+
+def test_many_threads_that_find_no_broker_start_one(kernels: Kernels, monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[object] = []
+    start = client._start
+    monkeypatch.setattr(client, "_start", lambda *given: started.append(given) or start(*given))
+    with Store.open() as store, ThreadPoolExecutor(20) as pool:
+        request = ask(store, kernels.quick)
+        for watch in pool.map(lambda _: watched(store, request), range(20)):
+            watch.close()
+    assert len(started) == 1
+    until(lambda: only_request().state in ("completed", "cancelled"), what="it has ended")
