@@ -88,7 +88,9 @@ def test_version_is_printed_without_the_machinery() -> None:
     )
 
 
-@pytest.mark.parametrize("command", ["measure", "facts", "tasks", "status", "doctor", "export", "import", "completion"])
+@pytest.mark.parametrize(
+    "command", ["measure", "facts", "tasks", "status", "doctor", "export", "import", "completion", "mcp", "init"]
+)
 def test_help_of_a_command_loads_nothing_heavy(command: str) -> None:
     assert modules_after_command(command, "--help").isdisjoint({*HEAVY, "numpy", "pydantic"})
 
