@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -33,6 +34,7 @@ _TASK_KEYS = (
 _ROLES: tuple[Role, ...] = ("in", "out", "inout")
 _DEVICE_KINDS = ("cpu", "cuda")
 _MAX_CASE_BYTES = 2**40
+_SHOWN = 80
 
 
 def load_task(name_or_path: str) -> Task:
@@ -52,13 +54,17 @@ def resolve_task(spec: str | Mapping[str, Any], folder: Path | None) -> Task:
 
     if spec in builtin_names():
         return builtin_task(spec)
-    path = Path(spec).expanduser() if folder is None else folder / Path(spec).expanduser()
-    if path.is_dir() and (path / "task.toml").is_file():
+    path = Path(os.path.expanduser(spec))  # noqa: PTH111
+    if folder is not None:
+        path = folder / path
+    # os.path, as Path raises for a name that no file can have, and such a name is just another one that is not there.
+    if os.path.isfile(path / "task.toml"):  # noqa: PTH113
         return load_task_file(path / "task.toml")
-    if path.suffix == ".toml" or path.is_file():
+    if path.suffix == ".toml" or os.path.isfile(path):  # noqa: PTH113
         return load_task_file(path)
+    shown = spec if len(spec) <= _SHOWN else spec[:_SHOWN] + "…"
     raise InputError(
-        "there is no such task, and no such file", value=spec, next_step=nearest_text(spec, builtin_names())
+        "there is no such task, and no such file", value=shown, next_step=nearest_text(spec, builtin_names())
     )
 
 

@@ -185,3 +185,9 @@ def test_files_that_are_no_toml(tmp_path: Path, text: str) -> None:
 def test_a_missing_file(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot be read"):
         load_task(str(tmp_path / "none.toml"))
+
+
+@pytest.mark.parametrize("name", ["x" * 300, "a\0b", "~nobody-there/x", ""])
+def test_a_name_that_no_file_can_have_is_no_such_task(name: str) -> None:
+    with pytest.raises(InputError, match="no such task"):
+        load_task(name)
