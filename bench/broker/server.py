@@ -24,9 +24,9 @@ from .service import Service
 
 IDLE_S = float(os.environ.get("KFORECAST_BROKER_IDLE_S", "300"))
 WORKERS = 1
-"""Requests in hand at once. With a second thread, compiling and writing up while the first one measures, the device's part
-of a measurement took 77 ms on an H200, against 50 ms in an earlier batch without it (medians): the likely reason is that
-both share one interpreter."""
+"""Requests in hand at once. With a second thread, compiling and writing up while the first one measures, the
+device's part of a measurement took 77 ms on an H200, against 50 ms in an earlier batch without it (medians): the
+likely reason is that both share one interpreter."""
 _TICK_S = 1.0
 _GRACE_S = 1.0
 """How long a request outlives the client that vanished: a client that reconnects at once is not punished."""
