@@ -1,0 +1,1 @@
+"""`kforecast tui`: the window on everything that agents, people and CI do with kforecast."""

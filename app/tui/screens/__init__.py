@@ -1,0 +1,1 @@
+"""The screens of `kforecast tui`, one a file."""
