@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from pydantic import BaseModel, ConfigDict
 
@@ -43,12 +43,12 @@ class TriedBefore(SearchAnswer):
 
 
 class Ask(SearchAnswer):
-    """A parent that is worth improving, and why."""
+    """A parent that is worth improving, and why. source_path: a copy of its source, in the cache."""
 
     parent_id: str
     kernel_id: str
     why: str
-    source_path: str | None
+    source_path: str
     bottleneck: str
     tried: tuple[TriedBefore, ...]
 
@@ -117,12 +117,13 @@ def best_of(state: State) -> Best | None:
     )
 
 
-def asks_of(state: State, indices: Sequence[int], source_path: str | None = None) -> list[Ask]:
-    """What an agent is asked to improve: the parents that the policy would expand."""
-    return [_ask(state, state.nodes[index], source_path) for index in indices[:MOST_ASKS]]
+def asks_of(state: State, indices: Sequence[int], path_of: Callable[[str], str]) -> list[Ask]:
+    """What an agent is asked to improve: the parents that the policy would expand. path_of: a file with the source of
+    the kernel of that id."""
+    return [_ask(state, state.nodes[index], path_of) for index in indices[:MOST_ASKS]]
 
 
-def _ask(state: State, node: Node, source_path: str | None) -> Ask:
+def _ask(state: State, node: Node, path_of: Callable[[str], str]) -> Ask:
     before = tried(state, node)
     if node.log2 is not None and node is state.best:
         why = "the best measured kernel so far" if node.parent >= 0 else "the seed; nothing measured is faster yet"
@@ -134,7 +135,7 @@ def _ask(state: State, node: Node, source_path: str | None) -> Ask:
         parent_id=node.id,
         kernel_id=node.kernel_id,
         why=why,
-        source_path=source_path if node.parent < 0 else None,
+        source_path=path_of(node.kernel_id),
         bottleneck=_bottleneck(node),
         tried=tuple(TriedBefore(idea=one.idea[:80], verdict=one.verdict, speedup=_ratio(one.log2)) for one in before)[
             :5

@@ -16,6 +16,7 @@ from ...store.errors import InputError, KforecastError
 from ...store.models import Kernel, Task
 from ...store.searches import ENDED, LogMoved, Search
 from ..kernels import Asked, device_for, find_kernel
+from ..sources import copy_of
 from .beginning import begin_search
 from .budget import Budget, parse_budget
 from .events import AnyEvent, Order, OwnForecast, Proposed, Refused, SearchConfig, Told, node_id
@@ -199,7 +200,11 @@ def _log_of(store: Store, search_id: str) -> SearchLog:
 
 
 def _result(store: Store, search: Search, state: State) -> SearchResult:
-    asks = asks_of(state, _worth_improving(state)) if search.generator == "agent" else []
+    def path_of(kernel_id: str) -> str:
+        return str(copy_of(kernels.resolve(store, kernel_id)))
+
+    asked = search.generator == "agent" and search.state not in ENDED
+    asks = asks_of(state, _worth_improving(state), path_of) if asked else []
     return search_result(search, state, asks, worked_on=is_worked_on(store, search.id))
 
 
@@ -251,7 +256,8 @@ def propose(
 ) -> ProposeResult:
     """Give candidates to a search of generator `agent` (or of any other: they are welcome there too).
 
-    What is unreadable, computes another task, or is in the search already, is rejected by its place in the list.
+    What is unreadable, computes another task, or is elsewhere in the search, is rejected by its place in the list; the
+    same child of the same parent is accepted as what it is, so asking again is asking once.
     wait_s: how long to wait until all that was accepted has been decided on.
     """
     if not 1 <= len(candidates) <= MOST_PROPOSED:
@@ -301,7 +307,7 @@ def accepted_of(state: State, node_id_: str) -> Accepted:
 
 
 def _add(store: Store, search: Search, candidate: Candidate) -> str:
-    """Append one proposal; the new node's id. Raises InputError."""
+    """Append one proposal; the new node's id, or the id that the same child of that parent has. Raises InputError."""
     task = tasks.get(store, search.task_id)
     assert task is not None, "a search's task is saved before it"
     found = find_kernel(store, candidate.kernel, Asked(task.name if task.name in builtin_names() else None))
@@ -319,6 +325,8 @@ def _add(store: Store, search: Search, candidate: Candidate) -> str:
             )
         node = log.state.nodes[parent]
         twin = log.state.sources.get(found.kernel.source_id)
+        if twin is not None and log.state.nodes[twin].parent == parent:
+            return log.state.nodes[twin].id  # asked again, after a timeout say: proposing twice is proposing once
         common: dict[str, Any] = {"clock": log.state.clock, "parent": node.id, "ordinal": node.begun}
         try:
             if twin is not None:
