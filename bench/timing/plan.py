@@ -81,7 +81,7 @@ class _Effort:
 
 
 _EFFORTS: dict[Effort, _Effort] = {
-    "quick": _Effort((8,), 0.01, 0.01, 10.0, 8, 1, 0.08),
+    "quick": _Effort((8,), 0.01, 0.01, 10.0, 8, 1, 0.02),
     "normal": _Effort((8, 16, 32), 0.01, 0.005, 60.0, 32, 1, 0.4),
     "claim": _Effort((32, 64), 0.005, 0.005, 300.0, 8, 4, 4.0),
 }

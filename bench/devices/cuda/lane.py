@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from importlib import resources
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 from ....store.errors import DeviceError, InputError
@@ -17,6 +16,7 @@ from ...header.signature import Signature
 from ...languages.build import Build
 from ...languages.cuda.compile import compile_cuda
 from ...tasks.floor import DeviceRates, floor_us
+from .clock import ClockCost, clock_cost
 from .device import DeviceFacts, device_facts, require_packages
 from .helpers import Helper, HelperDied, Launchers
 from .monitor import Monitor
@@ -188,7 +188,7 @@ class CudaLane:
         """Measure what floors need while the device is held; later they are asked for when it no longer is."""
         if self.rates is None:
             self.rates = quick_rates(self)
-        _ = self.empty_us
+        _ = self.clock_cost
 
     @cached_property
     def description(self) -> dict[str, Any]:
@@ -196,10 +196,17 @@ class CudaLane:
         return {**self.monitor.describe(), "arch": self.facts.arch, "l2_bytes": self.facts.l2_bytes}
 
     @cached_property
+    def clock_cost(self) -> ClockCost:
+        """What a pair of events adds to what lies between them, and what an empty kernel takes."""
+        empty = partial(self.launcher().ask, "empty", count=15)
+        return clock_cost(
+            {calls: [sample[0] for sample in empty(calls=calls)["times"]] for calls in (1, 8, MOST_BATCHED)}
+        )
+
+    @property
     def empty_us(self) -> float:
-        """What an empty kernel costs in a full graph, in microseconds: no launch of any mode takes less."""
-        times = self.launcher().ask("empty", calls=MOST_BATCHED, count=11)["times"]
-        return float(median(sample[0] for sample in times))
+        """What an empty kernel costs, in microseconds: no launch of any mode takes less."""
+        return self.clock_cost.empty_us
 
     def floor_us(self, task: Task, case: Case) -> float | None:
         if self.rates is None:

@@ -12,7 +12,7 @@ it is ready in a fraction of a second. One message in, one message out:
                                        inputs or outputs
     run {calls}                        launch each [program, inputs, outputs], offsets in the memory, and wait for it
     time {samples}                     -> {times}: per sample microseconds cold and warm
-    empty {count}                      -> {times}: the empty kernel, as `time` would time it
+    empty {count, calls}               -> {times}: the empty kernel, `calls` to a sample, as `time` would time it
     unload                             drop modules and programs
 
 A CUDA error that poisons the context is answered with {fault} and ends the process.

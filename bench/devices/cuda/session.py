@@ -9,7 +9,7 @@ import secrets
 import statistics
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -212,7 +212,7 @@ class CudaSession:
                 {"program": programs[index], "cold": [[job["in"], job["out"]]], "warm": []} for job in jobs[index]
             ]
             answer = self._ask("time", INPUT_SETS * self._deadline_s, samples=samples)
-            timed.estimate_us[side] = min(times[0] for times in answer["times"])
+            timed.estimate_us[side] = self._lane.clock_cost.without(min(times[0] for times in answer["times"]), 1)
         mismatch = self._judge(layouts, side, every, inputs=True)
         if mismatch is None and set(self._timed[0].estimate_us) == set(self._programs):
             for timed in self._timed:
@@ -302,9 +302,9 @@ class CudaSession:
         for order, of_block in zip(orders, visits, strict=True):
             samples = []
             for visit in of_block:
-                taken = next(remaining)
-                warm_ns = taken[1] * 1e3 if len(taken) > 1 else None
-                samples.append(Sample(visit.side, visit.case_index, taken[0] * 1e3, warm_ns, visit.place))
+                cold_us, *warm_us = (self._lane.clock_cost.without(us, len(visit.cold)) for us in next(remaining))
+                warm_ns = warm_us[0] * 1e3 if warm_us else None
+                samples.append(Sample(visit.side, visit.case_index, cold_us * 1e3, warm_ns, visit.place))
             found.append(Block(order, tuple(samples), group))
         return tuple(found)
 
@@ -337,7 +337,8 @@ class CudaSession:
 
     def environment(self) -> dict[str, Any]:
         batches = {timed.case.name: timed.batch for timed in self._timed}
-        return {**self._lane.description, "states": self._states, "launches_per_sample": batches}
+        cost = asdict(self._lane.clock_cost)
+        return {**self._lane.description, "states": self._states, "launches_per_sample": batches, "clock_cost": cost}
 
     @property
     def launch_mode(self) -> str:
