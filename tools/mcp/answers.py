@@ -13,6 +13,7 @@ from mcp_types import CallToolResult, TextContent
 from pydantic import BaseModel, ConfigDict, Field
 
 from ..results import MeasureResult
+from .wording import reworded
 
 _DIGITS = 4
 _DIAGNOSTICS = 600
@@ -63,8 +64,11 @@ class SearchAnswer(Told):
     spent: dict[str, float] = Field(default_factory=dict)
     limits: dict[str, float] = Field(default_factory=dict)
     counts: dict[str, int] = Field(default_factory=dict)
-    asks: list[dict[str, Any]] = Field(default_factory=list, description="parents worth improving, best first")
+    asks: list[dict[str, Any]] = Field(
+        default_factory=list, description="parents worth improving, best first; source_path: a copy to read"
+    )
     cursor: int
+    candidates: list[dict[str, Any]] | None = Field(default=None, description="with detail=full: what came of each")
 
 
 class ProposeAnswer(SearchAnswer):
@@ -75,9 +79,9 @@ class ProposeAnswer(SearchAnswer):
 
 
 def reply(answer: BaseModel | Mapping[str, Any]) -> CallToolResult:
-    """An answer as both kinds of content, numbers to four digits."""
+    """An answer as both kinds of content, in an agent's words, numbers to four digits."""
     plain = answer.model_dump(mode="json") if isinstance(answer, BaseModel) else dict(answer)
-    rounded = _rounded(plain)
+    rounded = _rounded(reworded(plain))
     text = json.dumps(rounded, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     return CallToolResult(content=[TextContent(type="text", text=text)], structured_content=rounded)
 

@@ -13,6 +13,7 @@ from pydantic import ValidationError
 
 from ...store.errors import KforecastError
 from ...store.paths import runtime_dir
+from .wording import for_agents
 
 _MOST_BYTES = 1 << 20
 _log = logging.getLogger(__name__)
@@ -29,7 +30,7 @@ def as_tool_error(tool: str, error: BaseException) -> ToolError:
     An error that is neither ours nor about the arguments is our fault: it goes to the log with its traceback.
     """
     if isinstance(error, KforecastError):
-        return ToolError(str(error))
+        return ToolError(for_agents(str(error)))
     if isinstance(error, ValidationError):
         return ToolError(_about_arguments(error))
     return ToolError(_our_fault(tool, error))

@@ -8,11 +8,12 @@ from typing import Any, Literal
 import anyio
 from mcp_types import CallToolResult
 
-from ...store import kernels, requests, searches
+from ...store import kernels, measurements, requests, searches
 from ...store.database import Store
 from ...store.errors import InputError
-from ...store.models import Request
+from ...store.models import Measurement, Request
 from ..results import MeasureResult
+from ..sources import copy_of
 from ..status import Status, look_up, status
 from .answers import concise, reply
 from .measuring import ENDED, still_working, whereabouts
@@ -21,6 +22,7 @@ from .threads import in_thread
 
 _LOOK_S = 0.1
 _SEARCHES = 10
+_SHOWN = 5
 
 
 async def look(
@@ -32,7 +34,7 @@ async def look(
     if identity.startswith("s_"):
         from .searching import look_at_search
 
-        return await look_at_search(identity, progress, cursor)
+        return await look_at_search(identity, progress, cursor, detail)
     if identity.startswith("k_"):
         return reply(await in_thread(_kernel, identity, detail))
     return reply(await _measurement(identity, progress, detail))
@@ -79,6 +81,7 @@ def _kernel(identity: str, detail: str) -> dict[str, Any]:
     with Store.open_readonly() as store:
         kernel = kernels.resolve(store, identity)
         task = tasks.get(store, kernel.task_id)
+        measured = measurements.find(store, kernel=kernel.id, limit=_SHOWN)
     about: dict[str, Any] = {
         "summary": f"{kernel.name}: a {kernel.language} kernel of {task.name if task else kernel.task_id}, "
         f"{len(kernel.source)} characters.",
@@ -88,11 +91,32 @@ def _kernel(identity: str, detail: str) -> dict[str, Any]:
         "task": None if task is None else task.name,
         "tunables": kernel.tunables,
         "options": kernel.options,
-        "next": 'For its source add detail="full"; to compare with it give its id as a baseline.',
+        "measurements": [_in_short(one) for one in measured],
+        "source_path": str(copy_of(kernel)),
+        "next": 'Its source is at source_path, a copy, and comes with detail="full"; to compare with it give its id as '
+        "a baseline.",
     }
     if detail == "full":
-        about |= {"source": kernel.source, "includes": kernel.includes}
+        about |= {
+            "source": kernel.source,
+            "includes": kernel.includes,
+            "next": "To improve it write the changed source whole, header included; to compare with it give its id as "
+            "a baseline.",
+        }
     return about
+
+
+def _in_short(measurement: Measurement) -> dict[str, Any]:
+    return {
+        "measurement_id": measurement.id,
+        "baseline_id": measurement.baseline_id,
+        "device": measurement.device,
+        "verdict": measurement.verdict,
+        "comparison": measurement.comparison,
+        "speedup": measurement.speedup,
+        "time_us": measurement.time_us,
+        "quarantined": measurement.quarantine is not None,
+    }
 
 
 def _overview() -> dict[str, Any]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import anyio
 from mcp_types import CallToolResult
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 _LOOK_S = 0.2
 _MOVING = ("working", "stopping")
+_CANDIDATES = 50
 
 
 @dataclass(frozen=True)
@@ -135,7 +137,9 @@ def _look(search_id: str) -> SearchResult:
     return look(search_id)
 
 
-async def look_at_search(identity: str, progress: Progress, cursor: int | None) -> CallToolResult:
+async def look_at_search(
+    identity: str, progress: Progress, cursor: int | None, detail: Literal["concise", "full"]
+) -> CallToolResult:
     """Where a search stands, once it rests or, given a cursor, has news, or when the client's time is over."""
     with await in_thread(Store.open_readonly) as store:
         row = searches.resolve(store, identity)
@@ -144,7 +148,35 @@ async def look_at_search(identity: str, progress: Progress, cursor: int | None) 
             await progress.say(lambda counted=counted: f"{counted} measured")  # type: ignore[misc]
             await anyio.sleep(min(_LOOK_S, progress.pause_s))
             row = searches.resolve(store, row.id)
-    return reply(_told(await in_thread(_look, row.id)))
+        told = _told(await in_thread(_look, row.id))
+        return reply({**told, "candidates": await in_thread(_candidates, store, row.id)} if detail == "full" else told)
+
+
+def _candidates(store: Store, search_id: str) -> list[dict[str, Any]]:
+    """What became of the last candidates, in the order of their proposal; the seed is the first of all. S is against
+    the seed; null until it is known."""
+    count = store.read("SELECT count(*) FROM nodes WHERE search_id = ?", (search_id,))[0][0]
+    return [
+        {
+            "kernel_id": node.kernel_id,
+            "node_id": node.id,
+            "parent_id": node.parent_id,
+            "idea": node.idea,
+            "state": node.state,
+            "verdict": node.verdict,
+            "speedup": _ratio(node.log2_speedup),
+            "low": _ratio(node.log2_low),
+            "high": _ratio(node.log2_high),
+            "forecast_speedup": _ratio(node.forecast_log2),
+            "p_correct": node.p_correct,
+            "measurement_id": node.measurement_id,
+        }
+        for node in searches.nodes(store, search_id, limit=_CANDIDATES, offset=max(count - _CANDIDATES, 0))
+    ]
+
+
+def _ratio(log2: float | None) -> float | None:
+    return None if log2 is None or not math.isfinite(log2) else 2.0**log2
 
 
 async def stop_search(identity: str) -> CallToolResult:
@@ -160,9 +192,27 @@ def _stop(identity: str) -> SearchResult:
 
 def _told(result: SearchResult) -> dict[str, Any]:
     plain: dict[str, Any] = result.model_dump(mode="json")
+    return {**plain, "next": _next(result) or result.next}
+
+
+def _next(result: SearchResult) -> str | None:
+    """What an agent can do now, where that is not what a person can."""
+    best = result.best
+    again = f'What came of each: get_status(id="{result.search_id}", wait_s=40, detail="full").'
     if result.state == "input_required" and result.asks:
-        plain["next"] = (
-            'Read a parent: get_status(id=kernel_id, detail="full"). Forecast ideas against it with detail="brief", '
-            "then give improved kernels to search_propose, several at once, with your own probabilities."
+        return (
+            'Read a parent: its source_path, or get_status(id=kernel_id, detail="full"). Forecast ideas against it '
+            'with detail="brief", then give improved kernels to search_propose, several at once, with your own '
+            f"probabilities. {again} Done? stop it."
         )
-    return plain
+    if result.state == "cancelled" or (result.state == "completed" and best is None):
+        seed = result.seed_id if best is None else best.kernel_id
+        return f'To go on begin a new search: seed="{seed}", with other ideas or another budget. {again}'
+    if result.state == "completed" and best is not None:
+        call = f'measure_kernel(kernel="{best.kernel_id}", baseline="{result.seed_id}", effort="claim")'
+        sure = "" if best.verified else f"Confirm it: {call}. "
+        return (
+            f'{sure}Take its source: get_status(id="{best.kernel_id}", detail="full"). To go further begin a new '
+            "search with it as the seed."
+        )
+    return None

@@ -15,6 +15,7 @@ from mcp_types import CallToolResult, InputRequiredResult, ToolAnnotations
 
 from ... import __version__
 from ..config import load_config
+from ..sources import sources_dir
 from . import arguments as given
 from . import descriptions
 from .answers import ForecastAnswer, MeasureResult, ProposeAnswer, SearchAnswer, Told
@@ -65,13 +66,15 @@ class KforecastServer(MCPServer[None]):
 
 
 def make_server(roots: tuple[Path, ...] = ()) -> KforecastServer:
-    """The server for clients that may name files in the working directory, in `roots` and in the configured roots.
+    """The server for clients that may name files in the working directory, in `roots`, in the configured roots, and
+    the copies of sources that `asks` point to.
 
-    Raises InputError for a root that is no folder and for a bad configuration, StoreError where the log has no place.
+    Raises InputError for a root that is no folder and for a bad configuration, StoreError where log or copies have no
+    place.
     """
     log_to_file()
     logging.getLogger("mcp").setLevel(logging.WARNING)
-    allowed = Roots.of([*roots, *load_config().roots])
+    allowed = Roots.of([*roots, *load_config().roots, sources_dir()])
     return KforecastServer(
         [
             _tool(_forecaster(allowed), "forecast_kernel", "Forecast kernels", descriptions.FORECAST, open_world=True),

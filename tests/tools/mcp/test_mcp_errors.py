@@ -39,7 +39,7 @@ ERRORS: list[tuple[str, dict[str, Any], str, str]] = [
     ("search", {"seed": "quick.c", "budget": {"measurements": 1}, "policy": "best"}, "no such policy", "puct"),
     ("search_propose", {"search_id": "s_ffff", "candidates": [{"parent_id": "n", "kernel": "k"}]}, "s_ffff", ""),
     ("get_status", {"id": "m_ffff"}, "m_ffff", ""),
-    ("get_status", {"id": "what is this"}, "no measurement and no request", "kforecast status"),
+    ("get_status", {"id": "what is this"}, "no measurement and no request", "get_status (without an id)"),
     ("get_status", {"id": "s_ffff"}, "s_ffff", ""),
     ("stop", {"id": "r_ffff"}, "could be stopped", "get_status"),
     ("stop", {}, "id", "Field required"),
