@@ -76,6 +76,11 @@ class Feed:
         self._data_version = -1
         self._seen: dict[str, int] = {}
 
+    @property
+    def store(self) -> Store | None:
+        """The store that the last poll read, to look up what its rows refer to; None where it read none."""
+        return self._store
+
     def poll(self) -> Changes:
         """What is new since the last poll; the first one begins at the store's start, or at its end with `from_now`."""
         try:

@@ -78,16 +78,21 @@ def status(*, limit: int = 10, task: str | None = None, device: str | None = Non
     try:
         store = Store.open_readonly(path)
     except StoreMissing:
-        return Status(store=str(path), store_exists=False, holders=_holders(), unfinished=(), measurements=())
+        return Status(store=str(path), store_exists=False, holders=holders(), unfinished=(), measurements=())
     with store:
-        found = measurements.find(store, task=task, device=device, limit=limit)
-        return Status(
-            store=str(path),
-            store_exists=True,
-            holders=_holders(),
-            unfinished=tuple(_request_line(store, request) for request in requests.unfinished(store, device=device)),
-            measurements=tuple(_measurement_line(store, measurement) for measurement in found),
-        )
+        return status_of(store, limit=limit, task=task, device=device)
+
+
+def status_of(store: Store, *, limit: int = 10, task: str | None = None, device: str | None = None) -> Status:
+    """As `status`, of an open store."""
+    found = measurements.find(store, task=task, device=device, limit=limit)
+    return Status(
+        store=str(store.path),
+        store_exists=True,
+        holders=holders(),
+        unfinished=tuple(request_line(store, request) for request in requests.unfinished(store, device=device)),
+        measurements=tuple(measurement_line(store, measurement) for measurement in found),
+    )
 
 
 def look_up(identity: str) -> MeasureResult:
@@ -110,27 +115,30 @@ def look_up(identity: str) -> MeasureResult:
 
 
 def _result(store: Store, measurement: Measurement) -> MeasureResult:
-    baseline = None if measurement.baseline_id is None else _name(store, measurement.baseline_id)
+    baseline = None if measurement.baseline_id is None else kernel_name(store, measurement.baseline_id)
     return measure_result(
         measurement,
-        name=_name(store, measurement.kernel_id),
+        name=kernel_name(store, measurement.kernel_id),
         baseline_name=baseline,
         forecast_hit=forecast_hit(store, measurement),
     )
 
 
-def _name(store: Store, kernel_id: str) -> str:
+def kernel_name(store: Store, kernel_id: str) -> str:
+    """What people call a kernel of the store: its file's name; its id where it has none."""
     kernel = kernels.get(store, kernel_id)
     return kernel_id if kernel is None else Path(kernel.name).name or kernel_id
 
 
-def _holders() -> tuple[Holder, ...]:
+def holders() -> tuple[Holder, ...]:
+    """The processes that hold a device now."""
     prefix = "device-"
     found = (holder(path.stem.removeprefix(prefix)) for path in sorted(runtime_dir().glob(f"{prefix}*.lock")))
     return tuple(Holder(**record) for record in found if record is not None)
 
 
-def _request_line(store: Store, request: Request) -> RequestLine:
+def request_line(store: Store, request: Request) -> RequestLine:
+    """A request in short."""
     return RequestLine(
         request_id=request.id,
         device=request.device,
@@ -142,11 +150,12 @@ def _request_line(store: Store, request: Request) -> RequestLine:
     )
 
 
-def _measurement_line(store: Store, measurement: Measurement) -> MeasurementLine:
+def measurement_line(store: Store, measurement: Measurement) -> MeasurementLine:
+    """A measurement in short."""
     return MeasurementLine(
         measurement_id=measurement.id,
         kernel_id=measurement.kernel_id,
-        name=_name(store, measurement.kernel_id),
+        name=kernel_name(store, measurement.kernel_id),
         task=measurement.task_name,
         device=measurement.device,
         verdict=measurement.verdict,
