@@ -48,6 +48,7 @@ class CudaLane:
         self.device_id = self.facts.uuid
         self.monitor = Monitor(ordinal)
         self.rates = rates
+        self.compile_deadline_s = 60.0
         self._handle = ""
         self._slab_bytes = 0
         self._launchers: Launchers | None = None
@@ -61,7 +62,7 @@ class CudaLane:
         for launch in kernel.launches:
             values = {**self.constants, **kernel.tunables}
             names[launch.entry] = instantiate(launch.entry, signatures, values).expression
-        return compile_cuda(kernel, names, arch=self.facts.arch)
+        return compile_cuda(kernel, names, arch=self.facts.arch, deadline_s=self.compile_deadline_s)
 
     @property
     def constants(self) -> dict[str, int]:
