@@ -23,6 +23,7 @@ COMMANDS = {
     "search": ("search", "Search for faster kernels under a budget: run, resume, stop, list, report."),
     "tasks": ("tasks", "List tasks, show one, copy its kernels, check one of your own."),
     "status": ("status", "What was measured, what waits, who holds the devices."),
+    "tui": ("watch", "Watch searches, forecasts and devices live."),
     "mcp": ("mcp", "The MCP server that coding agents call."),
     "init": ("init", "Enter that server into the configuration of Claude Code, Codex, Cursor, ..."),
     "eval": ("evaluate", "What forecasters are worth on measured pairs."),

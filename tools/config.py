@@ -25,6 +25,8 @@ EXAMPLE = """\
 # max_usd = 5.0           # what all processes together may spend on models a day (UTC), US dollars; default: anything
 # alpha = 0.1             # share of trusted answers that may be wrong
 # roots = ["~/kernels"]   # folders, besides its working directory, that an agent may name kernel files in
+# theme = "kforecast"     # colours of `kforecast tui`
+# keys = { down = "j,down", quit = "Q" }  # its keys, by the names that docs/tui.md lists
 """
 
 
@@ -67,6 +69,14 @@ def _roots(value: object) -> tuple[Path, ...]:
     return tuple(Path(part).expanduser().absolute() for part in parts)
 
 
+def _keys(value: object) -> dict[str, str]:
+    if isinstance(value, str):
+        value = dict(part.strip().split("=", 1) for part in value.split(";") if "=" in part)
+    if not isinstance(value, dict) or not all(isinstance(key, str) and key for pair in value.items() for key in pair):
+        raise ValueError('a table such as { down = "j,down", quit = "Q" }')
+    return value
+
+
 @dataclass(frozen=True)
 class _Key:
     read: Callable[[object], Any]
@@ -82,6 +92,8 @@ KEYS: dict[str, _Key] = {
     "max_usd": _Key(_dollars, None, "KFORECAST_MAX_USD"),
     "alpha": _Key(_alpha, 0.1, "KFORECAST_ALPHA"),
     "roots": _Key(_roots, (), "KFORECAST_ROOTS"),
+    "theme": _Key(_text, None, "KFORECAST_THEME"),
+    "keys": _Key(_keys, {}, "KFORECAST_KEYS"),
 }
 
 
@@ -98,6 +110,8 @@ class Config:
     max_usd: float | None = None
     alpha: float = 0.1
     roots: tuple[Path, ...] = ()
+    theme: str | None = None
+    keys: Mapping[str, str] = field(default_factory=dict)
     origins: Mapping[str, Origin] = field(default_factory=dict)
 
 

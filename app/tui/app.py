@@ -1,0 +1,206 @@
+"""The app: one reader of the store, one page at a time, actions off the loop."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, ClassVar, TypeVar
+
+from textual.app import App, SystemCommand
+from textual.binding import Binding, BindingType
+from textual.screen import Screen
+from textual.signal import Signal
+
+from ...store.errors import KforecastError
+from ...tools.viewing.watch import Beat, Watch
+from .help import HelpScreen
+from .page import Page
+from .pages import PAGES
+from .roles import stylesheet
+from .theme import DEFAULT, THEMES
+
+Result = TypeVar("Result")
+Work = TypeVar("Work")
+
+TICK_S = 0.3
+"""Between two looks at the store."""
+
+
+class Viewer(App[None]):
+    """`kforecast tui`. Reads the store and nothing else; what changes something goes through `act`."""
+
+    TITLE = "kforecast"
+    CSS = stylesheet() + "Screen { background: $background; }"
+    ENABLE_COMMAND_PALETTE = True
+    MODES: ClassVar[dict[str, Any]] = {entry.name: entry.maker() for entry in PAGES}
+    DEFAULT_MODE = PAGES[0].name
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *(
+            Binding(str(number), f"go('{entry.name}')", entry.title, show=False, id=f"go-{entry.name}")
+            for number, entry in enumerate(PAGES, start=1)
+        ),
+        Binding("question_mark,f1", "help", "Help", key_display="?", id="help"),
+        Binding("q", "quit", "Quit", id="quit"),
+        Binding("ctrl+c", "quit", "Quit", show=False, id="interrupt"),
+        Binding("colon,ctrl+p", "command_palette", "Commands", key_display=":", show=False, id="commands"),
+        Binding("z", "freeze", "Freeze the view", show=False, id="freeze"),
+        Binding("ctrl+z", "suspend_process", "To the shell", show=False, id="suspend"),
+    ]
+
+    def __init__(
+        self,
+        path: Path | None = None,
+        *,
+        theme: str | None = None,
+        keys: Mapping[str, str] | None = None,
+        first: str | None = None,
+        timeout_s: float = 1.0,
+    ) -> None:
+        """path: of the store; None is the user's. theme: a theme's name. keys: binding id -> keys. first: the id of a
+        search to open at once. timeout_s: how long the reader waits for a locked store."""
+        plain = bool(os.environ.get("NO_COLOR"))
+        super().__init__(ansi_color=True if plain else None)
+        for one in THEMES:
+            self.register_theme(one)
+        self.theme = "ansi-dark" if plain else (theme or DEFAULT)
+        self.set_keymap(dict(keys or {}))
+        self.watch_store = Watch(path, timeout_s=timeout_s)
+        self.beats: Signal[Beat] = Signal(self, "beats")
+        """Published when what is known of the store's fate has changed."""
+        self.frozen = False
+        self.selected_search: str | None = first
+        """The search that the page Search shows."""
+        self._beat = Beat("same")
+        self._awake = asyncio.Event()
+        self._reader = ThreadPoolExecutor(1, thread_name_prefix="store-reader")
+
+    def on_mount(self) -> None:
+        if self.selected_search is not None:
+            self.switch_mode("search")
+        self.run_worker(self._follow(), name="follow", exit_on_error=True)
+
+    async def on_unmount(self) -> None:
+        self._reader.submit(self.watch_store.close)
+        self._reader.shutdown(wait=False)
+
+    # Following the store.
+
+    @property
+    def page(self) -> Page | None:
+        """The page that is seen, perhaps under a dialog."""
+        bottom = self.screen_stack[0] if self.screen_stack else None
+        return bottom if isinstance(bottom, Page) else None
+
+    def wake(self) -> None:
+        """Look at the store now rather than at the next tick."""
+        self._awake.set()
+
+    async def _follow(self) -> None:
+        asked_at = 0.0
+        while True:
+            beat = await self._off(self.watch_store.poll)
+            page = self.page
+            if page is not None and page.is_mounted:
+                now = time.monotonic()
+                due = page.EVERY_S is not None and now - asked_at >= page.EVERY_S
+                fresh = beat.pulse == "changed" or due
+                if beat.readable and (page.asked or (fresh and not self.frozen)):
+                    page.asked = False
+                    asked_at = now
+                    beat = await self._ask(page, beat)
+                elif not beat.readable:
+                    page.asked = True
+            self._heard(beat)
+            self._awake.clear()
+            if page is not self.page or (page is not None and page.asked and beat.readable):
+                continue
+            try:
+                await asyncio.wait_for(self._awake.wait(), TICK_S)
+            except TimeoutError:
+                continue
+
+    async def _ask(self, page: Page, beat: Beat) -> Beat:
+        question = page.question()
+        if question is None:
+            return beat
+        answer = await self._off(self.watch_store.ask, question)
+        if isinstance(answer, Beat):
+            page.asked = True
+            return answer
+        if page.is_attached:
+            page.show(answer)
+        return beat
+
+    async def _off(self, work: Callable[..., Work], *arguments: Any) -> Work:
+        return await asyncio.get_running_loop().run_in_executor(self._reader, work, *arguments)
+
+    def _heard(self, beat: Beat) -> None:
+        told = (self._beat.readable, self._beat.message)
+        self._beat = beat
+        if (beat.readable, beat.message) != told:
+            if not beat.readable and beat.pulse != "locked" and (page := self.page) is not None:
+                page.lost()
+            self.beats.publish(beat)
+
+    @property
+    def liveness(self) -> tuple[str, str]:
+        """A word on whether the view is live, and its style."""
+        if not self._beat.readable:
+            words = {"locked": "store locked", "missing": "no store", "unreadable": "store unreadable"}
+            return f"! {words[self._beat.pulse]}", "tab--away"
+        return ("= frozen", "tab--away") if self.frozen else ("● live", "tab--live")
+
+    @property
+    def trouble(self) -> str:
+        """What is wrong with the store, or ''."""
+        return "" if self._beat.readable else self._beat.message
+
+    # Acting.
+
+    def act(self, doing: str, action: Callable[[], Result], then: Callable[[Result], str | None] | None = None) -> None:
+        """Do something off the loop; say what came of it, or what to do about its failure."""
+
+        async def work() -> None:
+            try:
+                result = await asyncio.to_thread(action)
+            except KforecastError as error:
+                value = "" if error.value is None else f": {error.value}"
+                self.say(f"{doing}: {error.what}{value}. {error.next_step}", failed=True)
+                return
+            said = None if then is None else then(result)
+            if said:
+                self.say(said)
+            self.wake()
+
+        self.run_worker(work(), group="actions", exit_on_error=True)
+
+    def say(self, text: str, *, failed: bool = False) -> None:
+        """Show a short text for a while."""
+        self.notify(text, severity="error" if failed else "information", timeout=10 if failed else 4, markup=False)
+
+    def action_go(self, name: str) -> None:
+        self.switch_mode(name)
+
+    def action_help(self) -> None:
+        if not isinstance(self.screen, HelpScreen):
+            self.push_screen(HelpScreen(self.screen))
+
+    def action_freeze(self) -> None:
+        self.frozen = not self.frozen
+        self.beats.publish(self._beat)
+        self.wake()
+
+    def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
+        for active in screen.active_bindings.values():
+            if active.binding.description and active.enabled and active.binding.id:
+                action, node = active.binding.action, active.node
+                yield SystemCommand(
+                    active.binding.description,
+                    f"{self.get_key_display(active.binding)}  {active.binding.tooltip}".strip(),
+                    lambda action=action, node=node: self.call_next(self.run_action, action, node),
+                )
+        yield SystemCommand("Theme", "Change the colours", self.action_change_theme)

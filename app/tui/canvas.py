@@ -1,0 +1,386 @@
+"""The widgets that draw live data: lines by number, painted when they are seen. No store is asked while painting."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from rich.segment import Segment
+from rich.style import Style
+from textual import events
+from textual.binding import Binding, BindingType
+from textual.geometry import Size
+from textual.message import Message
+from textual.reactive import reactive
+from textual.scroll_view import ScrollView
+from textual.selection import Selection
+from textual.strip import Strip
+
+from .lines import Cell, Column, Line, fitted, harmless, layout, row_line, width_of
+from .roles import ROLES
+
+
+class Canvas(ScrollView, can_focus=True):
+    """Lines with roles, scrolled by keys and wheel. Subclasses say how many there are and what the n-th says."""
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = {f"role--{name}" for name in ROLES}
+    HELP = ""
+    """What the part is for, in a sentence or two: shown by `?`."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("down,j", "down", "Down", show=False, id="down"),
+        Binding("up,k", "up", "Up", show=False, id="up"),
+        Binding("pagedown,ctrl+d", "page(1)", "Page down", show=False, id="page-down"),
+        Binding("pageup,ctrl+u", "page(-1)", "Page up", show=False, id="page-up"),
+        Binding("home,g", "first", "First", show=False, id="first"),
+        Binding("end,G", "last", "Last", show=False, id="last"),
+    ]
+
+    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
+        super().__init__(id=id, classes=classes)
+        self._styles_of: dict[str, Style] = {}
+
+    # What subclasses say.
+
+    @property
+    def length(self) -> int:
+        """How many lines there are."""
+        return 0
+
+    @property
+    def head(self) -> Line | None:
+        """A line that stays on top, or None."""
+        return None
+
+    def paint(self, number: int, width: int) -> Line:
+        """The line with that number."""
+        raise NotImplementedError
+
+    def ground(self, number: int) -> str:
+        """The role whose background the line has; '' for none."""
+        return ""
+
+    # Drawing.
+
+    def changed(self) -> None:
+        """Draw anew: what the lines say, or how many there are, is different now."""
+        size = Size(self._widest(), self.length + self._top)
+        if size != self.virtual_size:
+            self.virtual_size = size
+        self.refresh()
+
+    def _widest(self) -> int:
+        return self.scrollable_content_region.width or self.size.width
+
+    @property
+    def _top(self) -> int:
+        return 0 if self.head is None else 1
+
+    @property
+    def room(self) -> int:
+        """How many lines are seen at once."""
+        return max(0, self.scrollable_content_region.height - self._top)
+
+    def style_of(self, roles: str) -> Style:
+        """The style of roles that stand together."""
+        style = self._styles_of.get(roles)
+        if style is None:
+            style = Style()
+            for role in roles.split():
+                style += self.get_component_rich_style(f"role--{role}", partial=True)
+            self._styles_of[roles] = style
+        return style
+
+    def notify_style_update(self) -> None:
+        self._styles_of.clear()
+        super().notify_style_update()
+
+    def render_line(self, y: int) -> Strip:
+        width = self.scrollable_content_region.width or self.size.width
+        base = self.rich_style
+        if y == 0 and self.head is not None:
+            return self._strip(fitted(self.head, width), "head", base, width)
+        number = y - self._top + self.scroll_offset.y
+        if not 0 <= number < self.length:
+            return Strip.blank(width, base)
+        line = self.paint(number, width + self.scroll_offset.x)
+        strip = self._strip(line, self.ground(number), base, width)
+        return strip.apply_offsets(self.scroll_offset.x, number)
+
+    def _strip(self, line: Line, ground: str, base: Style, width: int) -> Strip:
+        behind = base + self.style_of(ground) if ground else base
+        segments = [Segment(harmless(text), behind + self.style_of(roles) if roles else behind) for text, roles in line]
+        left = self.scroll_offset.x
+        return Strip(segments, width_of(line)).crop_extend(left, left + width, behind)
+
+    def get_selection(self, selection: Selection) -> tuple[str, str] | None:
+        """What the mouse selected, as text."""
+        first = selection.start.y if selection.start is not None else 0
+        last = selection.end.y if selection.end is not None else self.length - 1
+        texts = []
+        for number in range(max(0, first), min(last, self.length - 1) + 1):
+            text = "".join(text for text, _ in self.paint(number, 4096)).rstrip()
+            span = selection.get_span(number)
+            if span is not None:
+                start, end = span
+                text = text[start:] if end == -1 else text[start:end]
+            texts.append(text)
+        return "\n".join(texts), "\n"
+
+    def on_resize(self, event: events.Resize) -> None:
+        self.changed()
+
+    # Moving.
+
+    def action_down(self) -> None:
+        self.scroll_relative(y=1, animate=False)
+
+    def action_up(self) -> None:
+        self.scroll_relative(y=-1, animate=False)
+
+    def action_page(self, by: int) -> None:
+        self.scroll_relative(y=by * max(1, self.room - 1), animate=False)
+
+    def action_first(self) -> None:
+        self.scroll_to(y=0, animate=False)
+
+    def action_last(self) -> None:
+        self.scroll_to(y=self.length, animate=False)
+
+
+class Text(Canvas):
+    """Lines that are all there, such as a page about one thing. `show(lines)` replaces them."""
+
+    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
+        super().__init__(id=id, classes=classes)
+        self._lines: Sequence[Line] = ()
+
+    def show(self, lines: Sequence[Line], *, top: bool = False) -> None:
+        """Show these lines; `top` scrolls back to the first, for a page about another thing."""
+        if top:
+            self.scroll_to(y=0, x=0, animate=False)
+        if lines != self._lines:
+            self._lines = lines
+            self.changed()
+
+    @property
+    def length(self) -> int:
+        return len(self._lines)
+
+    def paint(self, number: int, width: int) -> Line:
+        return self._lines[number]
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of a table: its key, which must be unique, and a cell for each column."""
+
+    key: str
+    cells: tuple[Cell, ...]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The rows `first`, `first + 1`, … of `total`. cursor: the number of the row that the cursor must be on now, where
+    the reader knows better than the table (the row it was on has moved, or a follow mode says so)."""
+
+    total: int
+    first: int
+    rows: tuple[Row, ...]
+    cursor: int | None = None
+
+
+NO_ROWS = Rows(0, 0, ())
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What a table would like to show: rows from `first` on, `count` of them; `key` is of the row its cursor is on."""
+
+    first: int
+    count: int
+    key: str | None
+
+
+class Table(Canvas):
+    """Rows by number, of which only a page is there; a cursor; a head line. For lists of any length.
+
+    A screen puts `wish` into its question to the store and shows the answer with `show(rows)`. When the user moves to
+    where no rows are yet, the table says `Wanted`, and the screen asks again.
+    """
+
+    COLUMNS: tuple[Column, ...] = ()
+    EMPTY: tuple[str, ...] = ("Nothing here yet.",)
+    """What to say instead of no rows."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "choose", "Open", id="open"),
+    ]
+
+    cursor: reactive[int] = reactive(0, init=False)
+
+    class Moved(Message):
+        """The cursor is on another row."""
+
+        def __init__(self, table: Table, key: str | None) -> None:
+            super().__init__()
+            self.table, self.key = table, key
+
+        @property
+        def control(self) -> Table:
+            return self.table
+
+    class Chosen(Moved):
+        """Enter on a row, or a second click."""
+
+    class Wanted(Moved):
+        """Rows are looked at that are not there."""
+
+    def __init__(
+        self, *, id: str | None = None, classes: str | None = None, columns: tuple[Column, ...] | None = None
+    ) -> None:
+        super().__init__(id=id, classes=classes)
+        self.columns = self.COLUMNS if columns is None else columns
+        self.rows = NO_ROWS
+        self.note: tuple[str, ...] | None = None
+        """Says why there are no rows, instead of EMPTY."""
+        self._key: str | None = None
+
+    # What it shows.
+
+    def show(self, rows: Rows) -> None:
+        """Show these rows."""
+        same = rows == self.rows
+        self.rows = rows
+        wanted = self.cursor if rows.cursor is None else rows.cursor
+        wanted = max(0, min(wanted, rows.total - 1))
+        if not same:
+            self.changed()
+        if wanted != self.cursor:
+            self.cursor = wanted
+        self._see(wanted, only_if_followed=rows.cursor is None)
+        self._tell_moved()
+
+    @property
+    def wish(self) -> Wish:
+        """What to ask the store for: what is seen, and a screenful on either side."""
+        room = max(10, self.room)
+        first = max(0, self.scroll_offset.y - room)
+        return Wish(first, 3 * room, self.key)
+
+    @property
+    def key(self) -> str | None:
+        """The key of the row under the cursor, or None."""
+        row = self.row(self.cursor)
+        return self._key if row is None and self.rows.total else (None if row is None else row.key)
+
+    def row(self, number: int) -> Row | None:
+        """The row with that number, if it is there."""
+        at = number - self.rows.first
+        return self.rows.rows[at] if 0 <= at < len(self.rows.rows) else None
+
+    @property
+    def length(self) -> int:
+        return self.rows.total or len(self._empty)
+
+    @property
+    def _empty(self) -> tuple[str, ...]:
+        return self.EMPTY if self.note is None else self.note
+
+    @property
+    def head(self) -> Line | None:
+        if not any(column.title for column in self.columns):
+            return None
+        width = (self.scrollable_content_region.width or self.size.width) - 2
+        return (
+            ("  ", ""),
+            *row_line([column.title for column in self.columns], self.columns, layout(self.columns, width)),
+        )
+
+    def paint(self, number: int, width: int) -> Line:
+        if not self.rows.total:
+            return (("  ", ""), (self._empty[number], "dim"))
+        here = number == self.cursor
+        mark = ("▌ ", "mark" if self.has_focus else "dim") if here else ("  ", "")
+        row = self.row(number)
+        if row is None:
+            return (mark, ("·", "faint"))
+        return (mark, *row_line(row.cells, self.columns, layout(self.columns, width - 2)))
+
+    def ground(self, number: int) -> str:
+        if number != self.cursor or not self.rows.total:
+            return ""
+        return "cursor" if self.has_focus else "cursor-away"
+
+    # Moving.
+
+    def watch_cursor(self, old: int, new: int) -> None:
+        self._see(new)
+        self.refresh()
+        self._tell_moved()
+
+    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        super().watch_scroll_y(old_value, new_value)
+        if round(old_value) != round(new_value):
+            self._want()
+
+    def watch_has_focus(self, value: bool) -> None:
+        super().watch_has_focus(value)
+        self.refresh()
+
+    def _tell_moved(self) -> None:
+        row = self.row(self.cursor)
+        key = None if row is None else row.key
+        if row is None and self.rows.total:
+            self._want()
+        elif key != self._key:
+            self._key = key
+            self.post_message(self.Moved(self, key))
+
+    def _want(self) -> None:
+        top = self.scroll_offset.y
+        last = min(top + self.room, self.rows.total)
+        have = range(self.rows.first, self.rows.first + len(self.rows.rows))
+        seen = (top, last - 1, self.cursor)
+        if self.rows.total and any(number >= 0 and number not in have for number in seen):
+            self.post_message(self.Wanted(self, None))
+
+    def _see(self, number: int, *, only_if_followed: bool = False) -> None:
+        top, room = self.scroll_offset.y, self.room
+        if room <= 0 or only_if_followed:
+            return
+        if number < top:
+            self.scroll_to(y=number, animate=False, immediate=True)
+        elif number >= top + room:
+            self.scroll_to(y=number - room + 1, animate=False, immediate=True)
+
+    def _go(self, number: int) -> None:
+        self.cursor = max(0, min(number, self.rows.total - 1))
+
+    def action_down(self) -> None:
+        self._go(self.cursor + 1)
+
+    def action_up(self) -> None:
+        self._go(self.cursor - 1)
+
+    def action_page(self, by: int) -> None:
+        self._go(self.cursor + by * max(1, self.room - 1))
+
+    def action_first(self) -> None:
+        self._go(0)
+
+    def action_last(self) -> None:
+        self._go(self.rows.total - 1)
+
+    def action_choose(self) -> None:
+        if self.key is not None:
+            self.post_message(self.Chosen(self, self.key))
+
+    def on_click(self, event: events.Click) -> None:
+        number = event.y - self._top + self.scroll_offset.y
+        if event.y >= self._top and 0 <= number < self.rows.total:
+            again = number == self.cursor
+            self.cursor = number
+            if again and event.chain == 2:
+                self.action_choose()

@@ -1,0 +1,142 @@
+"""What frames every page: the tabs above, below them what is wrong with the store, and the keys that work here."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from rich.cells import cell_len
+from rich.text import Text as RichText
+from textual.screen import Screen
+from textual.widget import Widget
+from textual.widgets import Static
+
+from .lines import harmless
+
+if TYPE_CHECKING:
+    from textual.screen import ActiveBinding
+
+    from .app import Viewer
+
+
+class TabLine(Widget):
+    """The pages with their keys, the name of the store, and whether the view is live."""
+
+    DEFAULT_CSS = """
+    TabLine {
+        dock: top; height: 1; padding: 0 1;
+        background: $panel; color: $text-muted;
+        .tab--here { color: $text-primary; text-style: bold reverse; }
+        .tab--key { color: $text-accent; text-style: bold; }
+        .tab--live { color: $text-success; }
+        .tab--away { color: $text-warning; text-style: bold; }
+    }
+    """
+    COMPONENT_CLASSES = frozenset({"tab--here", "tab--key", "tab--live", "tab--away"})
+    ALLOW_SELECT = False
+
+    def on_mount(self) -> None:
+        cast("Viewer", self.app).beats.subscribe(self, lambda _: self.refresh())
+
+    def render(self) -> RichText:
+        from .pages import PAGES
+
+        app = cast("Viewer", self.app)
+        text = RichText(no_wrap=True, overflow="crop")
+        for number, page in enumerate(PAGES, start=1):
+            if page.name == app.current_mode:
+                text.append(f" {number} {page.title} ", self.get_component_rich_style("tab--here", partial=True))
+            else:
+                text.append(f" {number}", self.get_component_rich_style("tab--key", partial=True))
+                text.append(f" {page.title} ")
+        word, style = app.liveness
+        spare = self.content_size.width - text.cell_len - cell_len(word)
+        if spare > 0:
+            text.append(" " * spare)
+            text.append(word, self.get_component_rich_style(style, partial=True))
+        return text
+
+    def on_click(self, event: object) -> None:
+        from .pages import PAGES
+
+        at, x = 1, getattr(event, "x", 0)
+        for number, page in enumerate(PAGES, start=1):
+            at += len(f" {number} {page.title} ")
+            if x < at:
+                self.app.switch_mode(page.name)
+                return
+
+
+class Notice(Static):
+    """What is wrong with the store, and what to do about it. Not there while all is well."""
+
+    DEFAULT_CSS = """
+    Notice {
+        dock: bottom; height: auto; max-height: 4; padding: 0 1; display: none;
+        background: $warning 20%; color: $text-warning;
+        &:ansi { text-style: bold; }
+    }
+    """
+
+    def __init__(self) -> None:
+        super().__init__("", markup=False)
+
+    def on_mount(self) -> None:
+        cast("Viewer", self.app).beats.subscribe(self, lambda _: self._tell())
+        self._tell()
+
+    def _tell(self) -> None:
+        text = cast("Viewer", self.app).trouble
+        self.update(harmless(text))
+        self.display = bool(text)
+
+
+class KeyLine(Widget):
+    """The keys that do something here and now: the focused part's first. What does not fit is in `?`."""
+
+    DEFAULT_CSS = """
+    KeyLine {
+        dock: bottom; height: 1; padding: 0 1;
+        background: $panel; color: $text-muted;
+        .keys--key { color: $text-accent; text-style: bold; }
+    }
+    """
+    COMPONENT_CLASSES = frozenset({"keys--key"})
+    ALLOW_SELECT = False
+
+    def on_mount(self) -> None:
+        self.screen.bindings_updated_signal.subscribe(self, self._renewed)
+
+    def _renewed(self, screen: Screen[object]) -> None:
+        self.refresh()
+
+    def render(self) -> RichText:
+        shown = [active for active in self.screen.active_bindings.values() if active.binding.show and active.enabled]
+        seen: set[tuple[int, str]] = set()
+        entries: list[tuple[str, str]] = []
+        ends: list[tuple[str, str]] = []
+        for active in shown:
+            about = (id(active.node), active.binding.action)
+            if about in seen:
+                continue
+            seen.add(about)
+            entry = (self._key_text(active), active.binding.description)
+            (ends if (active.binding.id in ("help", "quit")) else entries).append(entry)
+        width = self.content_size.width - sum(cell_len(f"{key} {what}  ") for key, what in ends) + 2
+        text = RichText(no_wrap=True, overflow="crop")
+        style = self.get_component_rich_style("keys--key", partial=True)
+        for key, what in entries:
+            wide = cell_len(f"{key} {what}  ")
+            if wide > width:
+                break
+            width -= wide
+            text.append(key, style)
+            text.append(f" {what}  ")
+        text.append(" " * max(0, width - 2))
+        for number, (key, what) in enumerate(ends):
+            text.append("  " if number else "")
+            text.append(key, style)
+            text.append(f" {what}")
+        return text
+
+    def _key_text(self, active: ActiveBinding) -> str:
+        return active.binding.key_display or self.app.get_key_display(active.binding)

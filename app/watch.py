@@ -1,0 +1,36 @@
+"""`kforecast tui`: watch searches, forecasts and devices live, in the terminal."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from ..store.errors import InputError
+from .exits import EPILOG
+
+
+@click.command("tui", epilog=EPILOG, short_help="Watch everything live.")
+@click.argument("identity", required=False, metavar="[SEARCH]")
+@click.option("--theme", metavar="NAME", help="Colours: kforecast, kforecast-light, ansi-dark, ansi-light, ...")
+def tui_command(*, identity: str | None, theme: str | None) -> int:
+    """Watch searches, forecasts, kernels and devices live; with a SEARCH's id, that one first.
+
+    It reads the store and never disturbs what works on it. `?` shows the keys, `q` quits. For scripts there are
+    `kforecast status --json` and `kforecast search list --json`.
+    """
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        step = "Run it in a terminal; for scripts there is `kforecast status --json`."
+        raise InputError("the tui needs a terminal", next_step=step)
+    from ..store.database import Store
+    from ..store.searches import resolve
+    from ..tools.config import load_config
+    from .tui.app import Viewer
+
+    config = load_config()
+    if identity is not None:
+        with Store.open_readonly() as store:
+            identity = resolve(store, identity).id
+    app = Viewer(theme=theme or config.theme, keys=config.keys, first=identity)
+    app.run()
+    return app.return_code or 0
