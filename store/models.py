@@ -66,7 +66,16 @@ class Case(Noun):
     @property
     def name(self) -> str:
         """The case as results name it, e.g. `R=4096 C=1024` or `R=7 C=33 x=large`."""
-        return " ".join(f"{key}={value}" for key, value in {**self.sizes, **self.fill}.items())
+        named = " ".join(f"{key}={value}" for key, value in {**self.sizes, **self.fill}.items())
+        return named or "the problem's inputs"
+
+
+class Problem(Noun):
+    """A task in the files of another bench, which run unchanged: they make the inputs and hold the reference."""
+
+    format: Literal["kernelbench", "gpumode"]
+    files: dict[str, str]
+    """Texts by file name: `problem.py`; or `reference.py`, `task.py` and whatever else `task.yml` lists."""
 
 
 class Task(Noun):
@@ -88,6 +97,8 @@ class Task(Noun):
     """Compulsory traffic; None: every input once and every output once."""
     data_dependent: bool = False
     """The necessary work depends on the values, so there is no floor."""
+    problem: Problem | None = None
+    """Where another bench's files say what is computed; then there are no `tensors`, and the reference is theirs."""
 
     @property
     def id(self) -> str:
