@@ -21,7 +21,7 @@ from .device import DeviceFacts, device_facts, require_packages
 from .helpers import Helper, HelperDied, Launchers
 from .monitor import Monitor
 from .profile import quick_rates
-from .session import MOST_BATCHED, CudaSession
+from .session import MOST_BATCHED, CudaSession, Prepared
 
 SLAB_SHARE = 0.35
 """Share of the device's memory that inputs and outputs of one hand-over may take; pristine copies and golden values
@@ -53,6 +53,9 @@ class CudaLane:
         self._slab_bytes = 0
         self._launchers: Launchers | None = None
         self._oracle: Helper | None = None
+        self._told: set[str] = set()
+        self.prepared: dict[str, Prepared] = {}
+        """By task, the baseline that the last measurement on it prepared."""
 
     # -- compile -------------------------------------------------------------------------------------------------
 
@@ -76,6 +79,7 @@ class CudaLane:
         if self._oracle is None or not self._oracle.alive:
             self._oracle = Helper("oracle", self.ordinal)
             self._handle, self._slab_bytes = "", 0
+            self._told.clear()
         return self._oracle
 
     def ask_oracle(self, verb: str, **fields: Any) -> dict[str, Any]:
@@ -89,6 +93,18 @@ class CudaLane:
                 value=f"while it was asked to {verb}: {lines[-1] if lines else 'it printed nothing'}",
                 next_step="Try again; if it stays, the task's reference may need more device memory than there is.",
             ) from death
+
+    def begin(self, task: Task) -> None:
+        """Tell the oracle that a measurement on this task begins. What it knows of the task's baseline it keeps."""
+        _ = self.oracle  # a new one was told nothing
+        known = self.prepared.get(task.id)
+        self.ask_oracle(
+            "begin",
+            task_id=task.id,
+            task=None if task.id in self._told else task.model_dump(mode="json"),
+            keep=None if known is None else known.kernel_id,
+        )
+        self._told.add(task.id)
 
     def launcher(self) -> Helper:
         """The launcher in use, replaced if it died."""

@@ -6,12 +6,14 @@ it is ready in a fraction of a second. One message in, one message out:
 
     open {handle}                      map the oracle's memory
     trust {cubin}                      load the launcher's own kernels, allocate the flush buffer
-    load {cubin}                       load the candidate's or baseline's module -> {module, attributes}
+    load {cubin}                       load the candidate's or baseline's module -> {module, unreachable}: names of its
+                                       device variables that `time` cannot set back
     programs {programs}                -> {programs}: numbers of {module, launches, zero}; pointers are offsets from
     a slot's
                                        inputs or outputs
     run {calls}                        launch each [program, inputs, outputs], offsets in the memory, and wait for it
-    time {samples}                     -> {times}: per sample microseconds cold and warm
+    time {samples}                     -> {times}: per sample microseconds cold and warm; a sample with `renew` begins
+                                       with the module's device variables as they were loaded
     empty {count, calls}               -> {times}: the empty kernel, `calls` to a sample, as `time` would time it
     unload                             drop modules and programs
 
@@ -25,11 +27,13 @@ import os
 import resource
 import socket
 import sys
+from pathlib import Path
 from typing import Any
 
 from cuda.bindings import driver as cuda
 
 from .channel import Channel, ChannelClosed
+from .variables import device_variables
 
 OUTPUT_LIMIT = 16 << 20
 _NOT_POISONING = frozenset(
@@ -98,12 +102,51 @@ class PlacedLaunch:
         )
 
 
-class _Program:
-    """The launches of one kernel for one case, and the memory that each call must clear first."""
+class _Variables:
+    """The device variables of a module, and what they held when it was loaded: memory in which a kernel could keep
+    answers from one launch to the next.
+    """
 
-    def __init__(self, launches: list[PlacedLaunch], zero: list[tuple[int, int]]) -> None:
+    def __init__(self, module: Any, cubin: str, stream: Any) -> None:
+        self._places: list[tuple[int, int, int]] = []
+        self.unreachable: list[str] = []
+        for name, initialised in device_variables(Path(cubin).read_bytes()):
+            code, pointer, size = cuda.cuModuleGetGlobal(module, name.encode())
+            if code == cuda.CUresult.CUDA_ERROR_NOT_FOUND:
+                self.unreachable.append(name)
+                continue
+            check((code, pointer), f"cuModuleGetGlobal({name})")
+            first = 0
+            if initialised:
+                first = int(check(cuda.cuMemAlloc(size), "cuMemAlloc"))
+                check(cuda.cuMemcpyDtoDAsync(first, pointer, size, stream), "cuMemcpyDtoDAsync")
+            self._places.append((int(pointer), int(size), first))
+
+    def renew(self, stream: Any) -> None:
+        """Queue setting them back."""
+        for pointer, size, first in self._places:
+            if first:
+                check(cuda.cuMemcpyDtoDAsync(pointer, first, size, stream), "cuMemcpyDtoDAsync")
+            else:
+                check(cuda.cuMemsetD8Async(pointer, 0, size, stream), "cuMemsetD8Async")
+
+    def free(self) -> None:
+        for _, _, first in self._places:
+            if first:
+                check(cuda.cuMemFree(first), "cuMemFree")
+
+
+class _Program:
+    """The launches of one kernel for one case, the memory that each call must clear first, and its module's variables,
+    where it has any.
+    """
+
+    def __init__(
+        self, launches: list[PlacedLaunch], zero: list[tuple[int, int]], variables: _Variables | None = None
+    ) -> None:
         self.launches = launches
         self.zero = zero
+        self.variables = variables
 
     def run(self, inputs: int, outputs: int, stream: Any) -> None:
         for offset, size in self.zero:
@@ -127,6 +170,7 @@ class Launcher:
         self.sm_count = self._attribute(attributes.CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)
         self.base = 0
         self.modules: list[Any] = []
+        self.variables: list[_Variables] = []
         self.known: list[_Program] = []
         self.running = 0
         self._smem: dict[tuple[int, str], int] = {}
@@ -173,7 +217,8 @@ class Launcher:
     def load(self, message: dict[str, Any]) -> dict[str, Any]:
         module = check(cuda.cuModuleLoad(message["cubin"].encode()), "cuModuleLoad")
         self.modules.append(module)
-        return {"module": len(self.modules) - 1}
+        self.variables.append(_Variables(module, message["cubin"], self.stream))
+        return {"module": len(self.modules) - 1, "unreachable": self.variables[-1].unreachable}
 
     def programs(self, message: dict[str, Any]) -> dict[str, Any]:
         numbers = []
@@ -183,7 +228,8 @@ class Launcher:
                 PlacedLaunch(self._prepared(program["module"], module, data), data) for data in program["launches"]
             ]
             numbers.append(len(self.known))
-            self.known.append(_Program(launches, [tuple(pair) for pair in program["zero"]]))
+            zero = [tuple(pair) for pair in program["zero"]]
+            self.known.append(_Program(launches, zero, self.variables[program["module"]]))
         return {"programs": numbers}
 
     def _prepared(self, number: int, module: Any, data: dict[str, Any]) -> Any:
@@ -204,8 +250,8 @@ class Launcher:
         return {}
 
     def time(self, message: dict[str, Any]) -> dict[str, Any]:
-        """Each sample {program, cold: [slots], warm: [slots]}: the calls of one list run back to back and share the
-        time.
+        """Each sample {program, cold: [slots], warm: [slots], renew}: the calls of one list run back to back and share
+        the time.
 
         Everything is queued before the device needs it: the flush keeps it busy while the host queues the calls.
         """
@@ -224,6 +270,8 @@ class Launcher:
                 if graph is not None:
                     graphs.append(graph)
                 if which == "cold":
+                    if sample.get("renew") and program.variables is not None:
+                        program.variables.renew(self.stream)
                     self._cold()
                 begin, end = self._event(), self._event()
                 check(cuda.cuEventRecord(begin, self.stream), "cuEventRecord")
@@ -255,6 +303,9 @@ class Launcher:
     def unload(self, message: dict[str, Any]) -> dict[str, Any]:
         self.known = []
         self._smem = {}
+        for variables in self.variables:
+            variables.free()
+        self.variables = []
         for module in self.modules:
             check(cuda.cuModuleUnload(module), "cuModuleUnload")
         self.modules = []

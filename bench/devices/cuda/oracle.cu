@@ -24,30 +24,28 @@ extern "C" __global__ void fill_many(unsigned char *const *to, const unsigned lo
     for (unsigned long long i = whole * 8 + first; i < size; i += step) out[i] = (unsigned char)(value >> (8 * (i % 8)));
 }
 
-// differ[job] = whether any byte differs.
-extern "C" __global__ void differ_many(const unsigned char *const *a, const unsigned char *const *b,
-                                       const unsigned long long *bytes, unsigned *differ) {
-    const unsigned char *x = a[blockIdx.y], *y = b[blockIdx.y];
+// differ[job] = whether any byte differs from another buffer's, or (pattern[job]) from a word repeated every 8 bytes.
+extern "C" __global__ void differ_many(const unsigned char *const *a, const unsigned long long *other,
+                                       const unsigned long long *bytes, const unsigned long long *pattern,
+                                       unsigned *differ) {
+    const unsigned char *x = a[blockIdx.y];
     unsigned long long size = bytes[blockIdx.y], step = (unsigned long long)gridDim.x * blockDim.x;
     unsigned long long first = blockIdx.x * (unsigned long long)blockDim.x + threadIdx.x;
     bool different = false;
+    if (pattern[blockIdx.y]) {  // red zones: short, and at any byte
+        unsigned long long value = other[blockIdx.y];
+        for (unsigned long long i = first; i < size; i += step)
+            different |= x[i] != (unsigned char)(value >> (8 * (i % 8)));
+    } else {
+        const unsigned char *y = (const unsigned char *)other[blockIdx.y];
 #pragma unroll 4
-    for (unsigned long long i = first; i < size / 16; i += step) {
-        uint4 v = ((const uint4 *)x)[i], w = ((const uint4 *)y)[i];
-        different |= v.x != w.x || v.y != w.y || v.z != w.z || v.w != w.w;
+        for (unsigned long long i = first; i < size / 16; i += step) {
+            uint4 v = ((const uint4 *)x)[i], w = ((const uint4 *)y)[i];
+            different |= v.x != w.x || v.y != w.y || v.z != w.z || v.w != w.w;
+        }
+        for (unsigned long long i = size / 16 * 16 + first; i < size; i += step) different |= x[i] != y[i];
     }
-    for (unsigned long long i = size / 16 * 16 + first; i < size; i += step) different |= x[i] != y[i];
     if (different) differ[blockIdx.y] = 1;
-}
-
-// As differ_many, against a repeated 8-byte pattern: are the red zones whole?
-extern "C" __global__ void changed_many(const unsigned char *const *a, const unsigned long long *word,
-                                        const unsigned long long *bytes, unsigned *changed) {
-    const unsigned char *x = a[blockIdx.y];
-    unsigned long long value = word[blockIdx.y], size = bytes[blockIdx.y];
-    unsigned long long step = (unsigned long long)gridDim.x * blockDim.x;
-    for (unsigned long long i = blockIdx.x * (unsigned long long)blockDim.x + threadIdx.x; i < size; i += step)
-        if (x[i] != (unsigned char)(value >> (8 * (i % 8)))) changed[blockIdx.y] = 1;
 }
 
 __device__ double as_double(const void *p, unsigned long long i, int kind) {

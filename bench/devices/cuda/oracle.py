@@ -5,9 +5,12 @@ Started as `python -m kforecast.bench.devices.cuda.oracle FD ORDINAL`. It owns t
 cannot address.
 
     reserve {bytes}          (re)allocate the slab -> {handle}
-    begin {task_id, task}    a new measurement: forget what its sides computed before
+    begin {task_id, task, keep}  a new measurement on this task (null: told before): forget what other kernels than
+                             `keep` computed
     fill {layouts, jobs}     inputs into place, outputs and scratch poisoned, red zones written
-    check {layouts, side, jobs, inputs}  -> {answers}: per job null, or what is wrong; `inputs`: look at them too
+    check {layouts, kernel, jobs, inputs, guards}  -> {answers, guard}: per job null, or what is wrong with what this
+                             kernel wrote; `inputs`: look at them too; guard: as much for the slots of no call and the
+                             calls whose inputs are looked at again
     memory {}                -> {free, total} bytes of the device
 
 A job is {kind, case, set, layout, in, out}: contents number `set` of checked or timed case number `case`, its inputs
@@ -17,13 +20,15 @@ at offset `in` of the slab (null: they are there already), what the kernel write
 
 from __future__ import annotations
 
+import itertools
 import os
 import secrets
 import socket
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from importlib import resources
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -36,6 +41,7 @@ from ...tasks.dtypes import carrier_dtype, item_bytes, largest, numpy_dtype
 from ...tasks.inputs import make_inputs
 from ...tasks.shapes import bytes_of, output_tensors, shape_of
 from .channel import Channel, ChannelClosed
+from .guards import NEAR_SET, nearly, poisoned_rows
 
 RENEW_AFTER = 64
 """Measurements that may draw on the same secret contents before fresh ones are made. A kernel cannot carry what it
@@ -47,11 +53,16 @@ _KINDS = {"f64": 0, "f32": 1, "f16": 2, "bf16": 3}
 _VERDICT = np.dtype([("squares", "f8"), ("finite", "u8"), ("wrong", "u8"), ("tail", "u8")])
 
 Key = tuple[str, str, int, int]
+Row = tuple[int, int, int, bool]
+"""Address, address or word to compare with, bytes, whether it is a word."""
+Where = TypeVar("Where")
 
 
 @dataclass
 class _Contents:
-    """One secret content of one case: inputs, and once somebody's outputs were taken, the answers."""
+    """One secret content of one case: inputs, and once somebody's outputs were taken, the answers; `verified`: outputs
+    that passed the gate, by kernel.
+    """
 
     inputs: dict[str, Any]
     uses: int = 0
@@ -74,9 +85,10 @@ class Oracle:
         cupy.cuda.Device(ordinal).use()
         source = resources.files(__package__).joinpath("oracle.cu").read_text()
         module = cupy.RawModule(code=source, backend="nvrtc", options=("--std=c++17",))
-        names = ("copy_many", "fill_many", "differ_many", "changed_many", "judge")
+        names = ("copy_many", "fill_many", "differ_many", "judge")
         self._kernels = {name: module.get_function(name) for name in names}
         self._slab = 0
+        self._tasks: dict[str, Task] = {}
         self._task: Task | None = None
         self._task_id = ""
         self._contents: dict[Key, _Contents] = {}
@@ -97,10 +109,12 @@ class Oracle:
         return {"handle": bytes(runtime.ipcGetMemHandle(self._slab)).hex()}
 
     def begin(self, message: dict[str, Any]) -> dict[str, Any]:
-        if self._task_id != message["task_id"]:
-            self._task, self._task_id = Task.model_validate(message["task"]), message["task_id"]
+        self._task_id, keep = message["task_id"], message["keep"]
+        if message["task"] is not None:
+            self._tasks[self._task_id] = Task.model_validate(message["task"])
+        self._task = self._tasks[self._task_id]
         for key, contents in list(self._contents.items()):
-            contents.verified.clear()
+            contents.verified = {kernel: taken for kernel, taken in contents.verified.items() if kernel == keep}
             if key[0] == self._task_id:
                 contents.uses += 1
                 if contents.uses > RENEW_AFTER:
@@ -136,16 +150,25 @@ class Oracle:
         return {}
 
     def check(self, message: dict[str, Any]) -> dict[str, Any]:
-        layouts, side, jobs = message["layouts"], message["side"], message["jobs"]
+        layouts, kernel, jobs = message["layouts"], message["kernel"], message["jobs"]
         answers: list[Any] = [None] * len(jobs)
-        self._red_zones(layouts, jobs, answers)
-        if message["inputs"]:
-            self._inputs_untouched(layouts, jobs, answers)
-        same = self._same_as_verified(layouts, side, jobs)
-        doubtful = [index for index in range(len(jobs)) if answers[index] is None and not same[index]]
-        for index, answer in zip(doubtful, self._judge(layouts, side, [jobs[i] for i in doubtful]), strict=True):
+        red = self._red_rows(layouts, jobs)
+        inputs = self._input_rows(layouts, jobs) if message["inputs"] else []
+        known = self._verified_rows(layouts, kernel, jobs)
+        guard = self._guard_rows(layouts, message["guards"])
+        hit = self._differ([row for _, row in (*red, *inputs, *known, *guard)])
+        for (index, zone), _ in _those(red, hit):
+            answers[index] = answers[index] or self._overrun(layouts[jobs[index]["layout"]], jobs[index], *zone)
+        for (index, name), _ in _those(inputs, hit[len(red) :]):
+            text = f"wrote to {name}, which is an input (case {self._case(jobs[index]).name})"
+            answers[index] = answers[index] or {"overrun": text}
+        other = {index for (index, _), _ in _those(known, hit[len(red) + len(inputs) :])}
+        same = {index for (index, _), _ in known} - other
+        doubtful = [index for index in range(len(jobs)) if answers[index] is None and index not in same]
+        for index, answer in zip(doubtful, self._judge(layouts, kernel, [jobs[i] for i in doubtful]), strict=True):
             answers[index] = answer
-        return {"answers": answers}
+        told = [text for text, _ in _those(guard, hit[len(red) + len(inputs) + len(known) :])]
+        return {"answers": answers, "guard": told[0] if told else None}
 
     def memory(self, message: dict[str, Any]) -> dict[str, Any]:
         free, total = self.cp.cuda.runtime.memGetInfo()
@@ -163,9 +186,17 @@ class Oracle:
         key = (self._task_id, job["kind"], job["case"], job["set"])
         contents = self._contents.get(key)
         if contents is None:
-            inputs = make_inputs(self._task, self._case(job), secrets.randbits(63), self.cp)
+            inputs = self._make(job)
             contents = self._contents[key] = _Contents(inputs)
         return contents
+
+    def _make(self, job: dict[str, Any]) -> dict[str, Any]:
+        assert self._task is not None
+        case = self._case(job)
+        if job["kind"] == "timed" and job["set"] == NEAR_SET:
+            before, other = (self._get({**job, "set": number}).inputs for number in (NEAR_SET - 1, NEAR_SET - 2))
+            return nearly(self._task, case, before, other, np.random.default_rng(secrets.randbits(128)))
+        return make_inputs(self._task, case, secrets.randbits(63), self.cp)
 
     def _shrink(self) -> None:
         """Drop contents of other tasks, the oldest first, when they take more than their share of the device."""
@@ -183,12 +214,26 @@ class Oracle:
 
     # -- judging -------------------------------------------------------------------------------------------------
 
-    def _red_zones(self, layouts: list[Any], jobs: list[dict[str, Any]], answers: list[Any]) -> None:
-        zones = [(index, zone) for index, job in enumerate(jobs) for zone in layouts[job["layout"]]["red"]]
-        rows = [(self._slab + jobs[index]["out"] + offset, RED_WORD, size) for index, (offset, size) in zones]
-        for (index, (offset, size)), hit in zip(zones, self._flags("changed_many", rows), strict=True):
-            if hit and answers[index] is None:
-                answers[index] = self._overrun(layouts[jobs[index]["layout"]], jobs[index], offset, size)
+    def _red_rows(self, layouts: list[Any], jobs: list[dict[str, Any]]) -> list[tuple[tuple[int, Any], Row]]:
+        """By job and red zone: the zone must still hold what it was filled with."""
+        return [
+            ((index, zone), (self._slab + job["out"] + zone[0], RED_WORD, zone[1], True))
+            for index, job in enumerate(jobs)
+            for zone in layouts[job["layout"]]["red"]
+        ]
+
+    def _guard_rows(self, layouts: list[Any], guards: dict[str, list[Any]]) -> list[tuple[str, Row]]:
+        """By what is wrong where they differ: the slots of no call, and the inputs of calls that are over."""
+        assert self._task is not None
+        rows: list[tuple[str, Row]] = []
+        for job in guards["decoys"]:
+            text = f"wrote outside its tensors: into the outputs of another call (case {self._case(job).name})"
+            found = poisoned_rows(self._task, layouts[job["layout"]], self._slab + job["out"], _word, RED_WORD)
+            rows += [(text, (*row, True)) for row in found]
+        for (index, name), row in self._input_rows(layouts, guards["probed"]):
+            case = self._case(guards["probed"][index]).name
+            rows.append((f"wrote to {name}, which is an input, in a timed call (case {case})", row))
+        return rows
 
     def _overrun(self, layout: dict[str, Any], job: dict[str, Any], offset: int, size: int) -> dict[str, Any]:
         zone = self._view(self._slab + job["out"] + offset, (size,), np.dtype(np.uint8))
@@ -198,45 +243,36 @@ class Oracle:
         where = f"{at + 1} bytes past the end of {owner}" if owner else "between its buffers"
         return {"overrun": f"wrote outside its tensors: {where} (case {self._case(job).name})"}
 
-    def _same_as_verified(self, layouts: list[Any], side: str, jobs: list[dict[str, Any]]) -> list[bool]:
-        rows, owners = [], []
-        same = [False] * len(jobs)
+    def _verified_rows(
+        self, layouts: list[Any], kernel: str, jobs: list[dict[str, Any]]
+    ) -> list[tuple[tuple[int, str], Row]]:
+        """By job and output: what this kernel once wrote for the same contents, and passed the gate with."""
+        rows = []
         for index, job in enumerate(jobs):
-            known = self._get(job).verified.get(side)
-            if known is None:
-                continue
-            same[index] = True
             places = layouts[job["layout"]]["outputs"]
-            for name, array in known.items():
-                rows.append((self._slab + job["out"] + places[name][0], array.data.ptr, array.nbytes))
-                owners.append(index)
-        for index, hit in zip(owners, self._flags("differ_many", rows), strict=True):
-            if hit:
-                same[index] = False
-        return same
+            for name, array in self._get(job).verified.get(kernel, {}).items():
+                row = (self._slab + job["out"] + places[name][0], array.data.ptr, array.nbytes, False)
+                rows.append(((index, name), row))
+        return rows
 
-    def _inputs_untouched(self, layouts: list[Any], jobs: list[dict[str, Any]], answers: list[Any]) -> None:
-        rows, owners = [], []
+    def _input_rows(self, layouts: list[Any], jobs: list[dict[str, Any]]) -> list[tuple[tuple[int, str], Row]]:
+        """By job and input: it must still be what it was."""
+        rows = []
         for index, job in enumerate(jobs):
             contents = self._get(job)
             for name, (offset, _) in layouts[job["layout"]]["inputs"].items():
                 array = contents.inputs[name]
-                rows.append((self._slab + job["in"] + offset, array.data.ptr, array.nbytes))
-                owners.append((index, name))
-        for (index, name), hit in zip(owners, self._flags("differ_many", rows), strict=True):
-            if hit and answers[index] is None:
-                answers[index] = {
-                    "overrun": f"wrote to {name}, which is an input (case {self._case(jobs[index]).name})"
-                }
+                rows.append(((index, name), (self._slab + job["in"] + offset, array.data.ptr, array.nbytes, False)))
+        return rows
 
-    def _judge(self, layouts: list[Any], side: str, jobs: list[dict[str, Any]]) -> list[dict[str, Any] | None]:
+    def _judge(self, layouts: list[Any], kernel: str, jobs: list[dict[str, Any]]) -> list[dict[str, Any] | None]:
         """The gate on every job's outputs: queued for all of them, then waited for once."""
         assert self._task is not None
         if not jobs:
             return []
         taken: list[tuple[_Contents, dict[str, Any]]] = []
         floats: list[tuple[int, FloatExpectation, int]] = []
-        exact: list[tuple[int, tuple[int, int, int], Any]] = []
+        exact: list[tuple[int, Row, Any]] = []
         results = self.cp.zeros((len(jobs) * len(output_tensors(self._task)), _VERDICT.itemsize), np.uint8)
         for index, job in enumerate(jobs):
             outputs = self._take(layouts[job["layout"]], job)
@@ -248,11 +284,11 @@ class Oracle:
                 got = outputs[expected.tensor.name]
                 if isinstance(expected, ExactExpectation):
                     golden = self.cp.ascontiguousarray(expected.golden)
-                    exact.append((index, (got.data.ptr, golden.data.ptr, golden.nbytes), golden))
+                    exact.append((index, (got.data.ptr, golden.data.ptr, golden.nbytes, False), golden))
                 else:
                     self._queue_judge(expected, got, results[len(floats)])
                     floats.append((index, expected, got.size))
-        differ = self._flags("differ_many", [row for _, row, _ in exact])
+        differ = self._differ([row for _, row, _ in exact])
         failed = {index for (index, _, _), hit in zip(exact, differ, strict=True) if hit}
         verdicts = results.get().view(_VERDICT).reshape(-1)
         for (index, expected, size), verdict in zip(floats, verdicts, strict=False):
@@ -267,7 +303,7 @@ class Oracle:
             if mismatch is not None:
                 answers[index] = {"mismatch": mismatch.model_dump(mode="json")}
             elif jobs[index]["kind"] == "timed":
-                contents.verified[side] = {name: array.copy() for name, array in outputs.items()}
+                contents.verified[kernel] = {name: array.copy() for name, array in outputs.items()}
         return answers
 
     def _words(self, expectation: Expectation, outputs: dict[str, Any]) -> Mismatch | None:
@@ -314,22 +350,31 @@ class Oracle:
         memory = self.cp.cuda.UnownedMemory(pointer, size, self)
         return self.cp.ndarray(shape, dtype, memptr=self.cp.cuda.MemoryPointer(memory, 0))
 
-    def _many(self, name: str, rows: list[tuple[int, int, int]], *extra: Any) -> None:
-        """One launch over many jobs, in chunks that a grid's second dimension holds."""
+    def _many(self, name: str, rows: Sequence[tuple[int, ...]], *extra: Any) -> None:
+        """One launch over many jobs, a column of the rows an argument, in chunks that a grid's second dimension holds.
+
+        The third column is the bytes of each job.
+        """
         for start in range(0, len(rows), 32768):
             part = np.array(rows[start : start + 32768], dtype=np.uint64)
-            table = self.cp.asarray(np.ascontiguousarray(part.T))
+            columns = self.cp.asarray(np.ascontiguousarray(part.T))
             biggest = int(part[:, 2].max())
             blocks = max(1, min(-(-biggest // 16384), 4 * self._sms))
             tail = [argument[start : start + 32768] for argument in extra]
-            self._kernels[name]((blocks, len(part)), (256,), (table[0], table[1], table[2], *tail))
+            self._kernels[name]((blocks, len(part)), (256,), (*columns, *tail))
 
-    def _flags(self, name: str, rows: list[tuple[int, int, int]]) -> list[bool]:
+    def _differ(self, rows: Sequence[Row]) -> list[bool]:
+        """Per row whether its bytes differ from the other buffer's or, where the row says so, from a repeated word."""
         if not rows:
             return []
         flags = self.cp.zeros(len(rows), np.uint32)
-        self._many(name, rows, flags)
+        self._many("differ_many", rows, flags)
         return [bool(flag) for flag in flags.get()]
+
+
+def _those(rows: list[tuple[Where, Row]], hit: Sequence[bool]) -> list[tuple[Where, Row]]:
+    """The rows that are hit; `hit` may go on behind them."""
+    return list(itertools.compress(rows, hit))
 
 
 def _on(xp: Any, expected: FloatExpectation | ExactExpectation) -> FloatExpectation | ExactExpectation:

@@ -24,6 +24,7 @@ from ...timing.samples import SIDE_OF_LETTER, Block, BlockOrder, Sample, Side
 from ..scalars import scalar_bits
 from . import inspection
 from .faults import fault_reason, refusal_reason
+from .guards import DECOY_SHARE, Guards
 from .helpers import Helper, HelperDied
 from .layout import Layout, Slab, lay_out
 
@@ -39,6 +40,16 @@ WARM_BLOCKS = 1
 """Blocks that also take the warm column: it is no part of S, and filling and judging its outputs costs as much as
 the cold ones' does."""
 _LAUNCH_DEADLINE_S = 5.0
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A baseline whose timed cases were found right before in this lane, and its times, by case. In the blocks each
+    of its outputs is judged as ever.
+    """
+
+    kernel_id: str
+    estimates_us: tuple[float, ...]
 
 
 @dataclass
@@ -71,15 +82,16 @@ class CudaSession:
         self._programs: dict[Side, Program] = {}
         self._modules: dict[Side, int] = {}
         self._registered: dict[tuple[Side, str, int], int] = {}
+        self._unreachable: set[str] = set()
         self._timed: list[_TimedCase] = []
         self._run = 0
         self._blocks_taken = 0
         self._random = np.random.default_rng(secrets.randbits(128))
         self._sample_s: list[float] = []
-        self._states: list[dict[str, Any]] = [lane.monitor.read()]
+        self._states: list[dict[str, Any]] = []
         self.isolation = "device-only (launcher process)"
         self.clock_spread_ns = 0.0
-        lane.ask_oracle("begin", task_id=task.id, task=task.model_dump(mode="json"))
+        lane.begin(task)
 
     # -- sides ---------------------------------------------------------------------------------------------------
 
@@ -90,6 +102,7 @@ class CudaSession:
     def _load(self, side: Side) -> None:
         answer = self._ask("load", cubin=str(self._programs[side].build.binary))
         self._modules[side] = answer["module"]
+        self._unreachable.update(answer["unreachable"])
 
     def _reload(self) -> None:
         """After a launcher was replaced: everything it knew is gone."""
@@ -198,30 +211,49 @@ class CudaSession:
         progress("checking the timed cases")
         if not self._timed:
             self._timed = [_TimedCase(case, self._layout(case)) for case in self._task.timed_on("cuda")]
+        kernel_id = self._programs[side].kernel.id
+        known = self._lane.prepared.get(self._task.id)
+        if side == "baseline" and known is not None and known.kernel_id == kernel_id:
+            self._estimated(side, known.estimates_us)
+            return None
         layouts = [timed.layout for timed in self._timed]
         slab = Slab()
         jobs: list[list[dict[str, Any]]] = []
+        guards = Guards()
         for index, layout in enumerate(layouts):
-            places = [(slab.take(layout.input_bytes), slab.take(layout.output_bytes)) for _ in range(INPUT_SETS)]
-            jobs.append([self._job("timed", index, n, index, *place) for n, place in enumerate(places)])
+            # The slot after the first two, by which a kernel could tell where the next one lies, belongs to no call.
+            sets = [0, 1, None, 2]
+            slots = [self._job("timed", index, n or 0, index, *self._slot(slab, layout)) for n in sets]
+            guards.decoys.append(slots.pop(2))
+            jobs.append(slots)
         every = [job for of_case in jobs for job in of_case]
-        self._fill(layouts, every, slab)
+        self._fill(layouts, [*every, *guards.decoys], slab)
         programs = self._register(side, "timed", [timed.case for timed in self._timed], layouts)
-        for index, timed in enumerate(self._timed):
-            samples = [
-                {"program": programs[index], "cold": [[job["in"], job["out"]]], "warm": []} for job in jobs[index]
-            ]
+        estimates_us = []
+        for index, program in enumerate(programs):
+            samples = [{"program": program, "cold": [[job["in"], job["out"]]], "warm": []} for job in jobs[index]]
             answer = self._ask("time", INPUT_SETS * self._deadline_s, samples=samples)
-            timed.estimate_us[side] = self._lane.clock_cost.without(min(times[0] for times in answer["times"]), 1)
+            estimates_us.append(self._lane.clock_cost.without(min(times[0] for times in answer["times"]), 1))
         mismatch = self._judge(layouts, side, every, inputs=True)
-        if mismatch is None and set(self._timed[0].estimate_us) == set(self._programs):
-            for timed in self._timed:
-                timed.batch = self._batch(min(timed.estimate_us.values()), timed.layout)
+        if mismatch is None:
+            self._estimated(side, estimates_us)
+            if side == "baseline":
+                self._lane.prepared[self._task.id] = Prepared(kernel_id, tuple(estimates_us))
         return mismatch
 
+    def _estimated(self, side: Side, estimates_us: Sequence[float]) -> None:
+        """Take a side's times for what they are good for: how many launches share a sample, once both are known."""
+        for timed, estimate in zip(self._timed, estimates_us, strict=True):
+            timed.estimate_us[side] = estimate
+            if set(timed.estimate_us) == set(self._programs):
+                timed.batch = self._batch(min(timed.estimate_us.values()), timed.layout)
+
     def _batch(self, shortest_us: float, layout: Layout) -> int:
-        """Launches that share one sample: 1 for long kernels. Both sides take the same, or they would not compare."""
-        if shortest_us >= BATCH_BELOW_US:
+        """Launches that share one sample: 1 for long kernels, and for those that keep variables, which are set back
+        before each. Both sides take the same, or they would not compare.
+        """
+        stateful = any("stateful" in program.build.facts.labels for program in self._programs.values())
+        if stateful or shortest_us >= BATCH_BELOW_US:
             return 1
         wanted = math.ceil(BATCH_AIM_US / max(shortest_us, 1.0))
         fits = self._lane.slab_limit // max(8 * (layout.input_bytes + layout.output_bytes), 1)
@@ -248,12 +280,15 @@ class CudaSession:
         )
         count = max(1, min(len(orders), int(self._lane.slab_limit // max(per_block, 1))))
         slab = Slab()
+        guards = Guards()
         visits: list[list[_Visit]] = []
         for number, order in enumerate(orders[:count]):
-            visits.append(self._visits(order, repetitions, slab, warm=number < warm_left))
+            visits.append(self._visits(order, repetitions, slab, guards, warm=number < warm_left))
         every = [visit for of_block in visits for visit in of_block]
         layouts = [timed.layout for timed in self._timed]
-        self._fill(layouts, [job for visit in every for job in (*visit.cold, *visit.warm)], slab)
+        calls = [job for visit in every for job in (*visit.cold, *visit.warm)]
+        self._fill(layouts, [*calls, *guards.decoys], slab)
+        guards.probe([job for visit in every for job in visit.cold], self._random)
         cases = [timed.case for timed in self._timed]
         programs = {side: self._register(side, "timed", cases, layouts) for side in self._programs}
         samples: list[dict[str, Any]] = []
@@ -262,7 +297,7 @@ class CudaSession:
             cold = [[job["in"], job["out"]] for job in visit.cold]
             # The warm call reads the inputs that the cold one just read, and writes elsewhere.
             warm = [[c["in"], w["out"]] for c, w in zip(visit.cold, visit.warm, strict=False)]
-            samples.append({"program": program, "cold": cold, "warm": warm})
+            samples.append({"program": program, "cold": cold, "warm": warm, "renew": True})
         slowest = max(us for timed in self._timed for us in timed.estimate_us.values())
         deadline_s = self._deadline_s + 20e-6 * slowest * sum(len(s["cold"]) + len(s["warm"]) for s in samples)
         self._states.append(self._lane.monitor.read())
@@ -270,27 +305,34 @@ class CudaSession:
         self._states.append(self._lane.monitor.read())
         for side in self._programs:
             jobs = [job for visit in every if visit.side == side for job in (*visit.cold, *visit.warm)]
-            mismatch = self._judge(layouts, side, jobs)
+            mismatch = self._judge(layouts, side, jobs, guards=guards if side == "candidate" else None)
             if mismatch is not None:
                 raise KernelFault("incorrect", f"a timed call was wrong: {mismatch.explanation}", mismatch=mismatch)
         self._blocks_taken += count
         self._sample_s.append((time.perf_counter() - begin) / len(every))
         return self._as_blocks(orders[:count], visits, answer["times"], group)
 
-    def _visits(self, order: BlockOrder, repetitions: int, slab: Slab, *, warm: bool) -> list[_Visit]:
+    def _visits(self, order: BlockOrder, repetitions: int, slab: Slab, guards: Guards, *, warm: bool) -> list[_Visit]:
         visits = []
         for index, timed in enumerate(self._timed):
             layout = timed.layout
             for place, letter in enumerate(order):
                 for _ in range(repetitions):
-                    cold, again = [], []
-                    for _ in range(timed.batch):
-                        contents = int(self._random.integers(INPUT_SETS))
-                        at = slab.take(layout.input_bytes)
-                        cold.append(self._job("timed", index, contents, index, at, slab.take(layout.output_bytes)))
-                        if warm:
-                            out = slab.take(layout.output_bytes)
-                            again.append(self._job("timed", index, contents, index, None, out))
+                    # In random order, so that a call does not tell where the next one's slot lies.
+                    slots = timed.batch + (self._random.random() < DECOY_SHARE)
+                    cold = [
+                        self._job(
+                            "timed", index, int(self._random.integers(INPUT_SETS)), index, *self._slot(slab, layout)
+                        )
+                        for _ in range(slots)
+                    ]
+                    self._random.shuffle(cold)
+                    guards.decoys += cold[timed.batch :]
+                    del cold[timed.batch :]
+                    again = []
+                    if warm:
+                        outs = [slab.take(layout.output_bytes) for _ in cold]
+                        again = [{**job, "in": None, "out": out} for job, out in zip(cold, outs, strict=True)]
                     visits.append(_Visit(SIDE_OF_LETTER[letter], index, place, cold, again))
         return visits
 
@@ -310,6 +352,10 @@ class CudaSession:
 
     # -- asking the oracle ---------------------------------------------------------------------------------------
 
+    def _slot(self, slab: Slab, layout: Layout) -> tuple[int, int]:
+        """Where the inputs and the outputs of one call lie."""
+        return slab.take(layout.input_bytes), slab.take(layout.output_bytes)
+
     def _job(self, kind: str, case: int, contents: int, layout: int, at: int | None, out: int) -> dict[str, Any]:
         return {"kind": kind, "case": case, "set": contents, "layout": layout, "in": at, "out": out}
 
@@ -318,15 +364,25 @@ class CudaSession:
         self._lane.ask_oracle("fill", layouts=[layout.as_message() for layout in layouts], jobs=jobs)
 
     def _judge(
-        self, layouts: Sequence[Layout], side: Side, jobs: Sequence[dict[str, Any]], *, inputs: bool = False
+        self,
+        layouts: Sequence[Layout],
+        side: Side,
+        jobs: Sequence[dict[str, Any]],
+        *,
+        inputs: bool = False,
+        guards: Guards | None = None,
     ) -> Mismatch | None:
         messages = [layout.as_message() for layout in layouts]
-        answers = self._lane.ask_oracle("check", layouts=messages, side=side, jobs=jobs, inputs=inputs)["answers"]
-        for answer in filter(None, answers):
-            if "overrun" in answer:
-                raise KernelFault("incorrect", answer["overrun"])
-            return Mismatch.model_validate(answer["mismatch"])
-        return None
+        watched, kernel = (guards or Guards()).as_message(), self._programs[side].kernel.id
+        found = self._lane.ask_oracle(
+            "check", layouts=messages, kernel=kernel, jobs=jobs, inputs=inputs, guards=watched
+        )
+        answers = [answer for answer in found["answers"] if answer is not None]
+        overruns = [answer["overrun"] for answer in answers if "overrun" in answer]
+        overruns += [] if found["guard"] is None else [found["guard"]]
+        if overruns:
+            raise KernelFault("incorrect", overruns[0])
+        return Mismatch.model_validate(answers[0]["mismatch"]) if answers else None
 
     def inspect(self, tool: Tool, progress: Progress) -> Inspection:
         progress("counting with Nsight Compute" if tool == "profile" else "looking for memory errors and races")

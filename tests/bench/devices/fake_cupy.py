@@ -43,15 +43,10 @@ def _fill_many(to: Any, words: Any, sizes: Any) -> None:
         _bytes(int(target), int(size))[:] = _pattern(int(word), int(size))
 
 
-def _differ_many(first: Any, second: Any, sizes: Any, flags: Any) -> None:
-    for index, (a, b, size) in enumerate(zip(first, second, sizes, strict=True)):
-        if not np.array_equal(_bytes(int(a), int(size)), _bytes(int(b), int(size))):
-            flags[index] = 1
-
-
-def _changed_many(first: Any, words: Any, sizes: Any, flags: Any) -> None:
-    for index, (a, word, size) in enumerate(zip(first, words, sizes, strict=True)):
-        if not np.array_equal(_bytes(int(a), int(size)), _pattern(int(word), int(size))):
+def _differ_many(first: Any, others: Any, sizes: Any, patterns: Any, flags: Any) -> None:
+    for index, (a, other, size, is_word) in enumerate(zip(first, others, sizes, patterns, strict=True)):
+        expected = _pattern(int(other), int(size)) if is_word else _bytes(int(other), int(size))
+        if not np.array_equal(_bytes(int(a), int(size)), expected):
             flags[index] = 1
 
 
@@ -91,7 +86,6 @@ _KERNELS = {
     "copy_many": _copy_many,
     "fill_many": _fill_many,
     "differ_many": _differ_many,
-    "changed_many": _changed_many,
     "judge": _judge,
 }
 

@@ -31,8 +31,8 @@ class Device:
         self.base = int.from_bytes(bytes.fromhex(handle), "little")
         self.begin()
 
-    def begin(self) -> None:
-        self.oracle.begin({"task_id": self.task.id, "task": self.task.model_dump(mode="json")})
+    def begin(self, keep: str | None = None) -> None:
+        self.oracle.begin({"task_id": self.task.id, "task": self.task.model_dump(mode="json"), "keep": keep})
 
     def place(self, kind: str, sets: list[int], case: int = 0) -> tuple[list[Layout], list[dict[str, Any]]]:
         layout = lay_out(self.task, self.case(kind, case), {}, {})
@@ -69,10 +69,12 @@ class Device:
     def fill(self, layouts: list[Layout], jobs: list[dict[str, Any]]) -> None:
         self.oracle.fill({"layouts": [layout.as_message() for layout in layouts], "jobs": jobs})
 
-    def check(self, layouts: list[Layout], jobs: list[dict[str, Any]], *, inputs: bool = True) -> list[Any]:
+    def check(
+        self, layouts: list[Layout], jobs: list[dict[str, Any]], *, inputs: bool = True, kernel: str = "k_1"
+    ) -> list[Any]:
         messages = [layout.as_message() for layout in layouts]
         return list(
-            self.oracle.check({"layouts": messages, "side": "candidate", "jobs": jobs, "inputs": inputs})["answers"]
+            self.oracle.check({"layouts": messages, "kernel": kernel, "jobs": jobs, "inputs": inputs})["answers"]
         )
 
 
@@ -152,6 +154,35 @@ def test_a_later_output_is_held_against_the_verified_one_and_then_against_the_ga
     assert device.check(layouts, jobs[1:])[0] is not None  # poisoned: neither the same bits nor right
     device.answer_right(layouts[0], jobs[1])
     assert device.check(layouts, jobs[1:]) == [None]
+
+
+def test_what_one_kernel_wrote_says_nothing_of_another_and_only_the_kept_one_outlives_a_measurement(
+    device: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judged: list[str] = []
+    gate = Oracle._judge
+
+    def watched(self: Oracle, layouts: list[Any], kernel: str, jobs: list[Any]) -> list[Any]:
+        judged.extend([kernel] * len(jobs))
+        return gate(self, layouts, kernel, jobs)
+
+    monkeypatch.setattr(Oracle, "_judge", watched)
+    layouts, jobs = device.place("timed", [0], case=0)
+
+    def measure(kernel: str, keep: str | None) -> None:
+        device.begin(keep)
+        device.fill(layouts, jobs)
+        device.answer_right(layouts[0], jobs[0])
+        assert device.check(layouts, jobs, kernel=kernel) == [None]
+
+    measure("k_baseline", None)
+    measure("k_baseline", "k_baseline")
+    assert judged == ["k_baseline"]
+    measure("k_candidate", "k_baseline")
+    measure("k_candidate", "k_baseline")
+    assert judged == ["k_baseline", "k_candidate", "k_candidate"]
+    measure("k_baseline", "k_baseline")
+    assert len(judged) == 3
 
 
 def test_renewed_after_many_measurements(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
