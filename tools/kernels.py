@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,6 +39,7 @@ class Asked:
     """What goes with a kernel on the command line or in a call; see `bench.header.load.load_kernel`.
 
     admit: asked before a kernel or task file is read, raises InputError to refuse it; None: every file may be read.
+    known: the task that is expected; a source text, or a copy elsewhere, need not have that task's files beside it.
     """
 
     task: str | None = None
@@ -46,6 +48,7 @@ class Asked:
     override: bool = False
     options: tuple[str, ...] = ()
     admit: Callable[[Path], None] | None = None
+    known: Task | None = None
 
 
 def device_for(kernel: Kernel, device: str | None) -> str:
@@ -82,10 +85,10 @@ def load_file(named: str | Path, asked: Asked) -> Named:
     """The kernel of a path or a source text, its id stamped with the toolchain that will compile it here."""
     if asked.admit is not None and (isinstance(named, Path) or "\n" not in named):
         asked.admit(Path(named))
-    task = None if asked.task is None else _resolve(asked.task, None, asked.admit)
+    task = None if asked.task is None else _resolve(asked.task, None, asked)
     loaded = load_kernel(
         named,
-        resolve_task=lambda spec, folder: _resolve(spec, folder, asked.admit),
+        resolve_task=lambda spec, folder: _resolve(spec, folder, asked),
         task=task,
         geometry=asked.geometry,
         override=asked.override,
@@ -97,7 +100,10 @@ def load_file(named: str | Path, asked: Asked) -> Named:
     return Named(stamp(loaded.kernel), loaded.task, called, loaded.warnings)
 
 
-def _resolve(spec: str | dict[str, Any], folder: Path | None, admit: Callable[[Path], None] | None) -> Task:
+def _resolve(spec: str | dict[str, Any], folder: Path | None, asked: Asked) -> Task:
+    admit, known = asked.admit, None if asked.known is None else _as_known(spec, folder, asked.known)
+    if known is not None:
+        return known
     if admit is not None:
         if isinstance(spec, str) and spec not in builtin_names():
             admit(Path(spec) if folder is None else folder / spec)
@@ -105,6 +111,25 @@ def _resolve(spec: str | dict[str, Any], folder: Path | None, admit: Callable[[P
         if isinstance(reference, str) and folder is not None and not reference.startswith("einsum:"):
             admit(folder / reference.rpartition(":")[0])
     return resolve_task(spec, folder)
+
+
+def _as_known(spec: str | dict[str, Any], folder: Path | None, known: Task) -> Task | None:
+    """The task of a spec that names a file which is not there, but is the known task's; else None."""
+    here = folder or Path()
+    if isinstance(spec, str):
+        path = Path(spec)
+        name = path.parent.name if path.name == "task.toml" else path.stem
+        gone = spec not in builtin_names() and not os.path.exists(here / path)  # noqa: PTH110 -- no error for any text
+        return known if gone and name == known.name else None
+    reference = spec.get("reference")
+    if not isinstance(reference, str) or reference.startswith("einsum:") or not known.reference_source:
+        return None
+    file, _, function = reference.rpartition(":")
+    if function != known.reference or (folder is not None and os.path.exists(here / file)):  # noqa: PTH110
+        return None
+    with tempfile.TemporaryDirectory(prefix="kforecast-task-") as copies:
+        (Path(copies) / "reference.py").write_text(known.reference_source, encoding="utf-8")
+        return resolve_task({**spec, "reference": f"reference.py:{function}"}, Path(copies))
 
 
 def stamp(kernel: Kernel) -> Kernel:

@@ -53,28 +53,33 @@ where that pays, everything remembered. Use it for more than a handful of ideas.
 
 Returns at once with search_id; the search lives in a process of its own and outlives your session. With generator
 `agent` you are the one who proposes: the answer's state is `input_required` and `asks` names the parents worth
-improving, with what was tried from each; read a parent's source with get_status(id=kernel_id, detail="full"), write
-better kernels, hand them to search_propose, until the budget is spent. With the other generators just look again
-with get_status.
+improving, with what was tried from each; read a parent's source (the file source_path, or get_status(id=kernel_id,
+detail="full")), write better kernels, hand them to search_propose, until the budget is spent. With the other
+generators just look again with get_status.
 
-`best` is always measured. The budget needs at least one limit; the device is spent, not you: e.g. {"measurements":
-30}."""
+Returns further `best` (always measured; S against the seed), spent, limits, counts.
+
+Cost: what the budget allows, which needs at least one limit, e.g. {"measurements": 30}: seconds of the device, and US
+dollars only with generator llm. With the same request_key it is the same search, however often it is asked for."""
 
 PROPOSE = """\
 Give a search 1 to 16 candidates, each an improvement of a parent from its `asks`. Propose several different ideas
 at once; the search forecasts them (with your own probabilities where you give `own`), measures those worth it and
 skips the rest.
 
-Returns what was accepted, with the decision on each once there is one, what was rejected and why (does not parse,
-another task, a duplicate), and where the search stands, with the next asks. Waits up to wait_s seconds for the
-decisions.
+Returns what was accepted: kernel_id, decision and p_faster (against the nearest measured ancestor, if correct), null
+until it is forecast; what was rejected and why (does not parse, another task, a duplicate); and where the search
+stands, with the next asks. Waits up to wait_s seconds for the decisions, not for the measurements: what came of each
+tells get_status(id=search_id, wait_s=40, detail="full"). The same child of the same parent again is the same
+candidate, so a call that timed out may be repeated.
 
 Cost: the search's budget."""
 
 STATUS = """\
 Look at anything by its id: a request r_... or measurement m_... (answers as measure_kernel does), a search s_...
-(as search does), a kernel k_... (its task, language and, with detail="full", its source). Without an id: the last
-ten measurements and searches, what waits, and who holds the devices.
+(as search does; with detail="full" also what came of each candidate), a kernel k_... (its task, language, last
+measurements, a file with its source and, with detail="full", the source itself). Without an id: the last ten
+measurements and searches, what waits, and who holds the devices.
 
 With wait_s it waits for a request to end, or for a search to rest or, given its `cursor`, to have news. Changes
 nothing; costs nothing."""

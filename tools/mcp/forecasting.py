@@ -73,13 +73,13 @@ def _results(
     """One a candidate, in their order: its forecast or what is wrong with it."""
     from ..config import load_config
     from ..forecast import forecast_many
-    from .naming import admitted, admitted_baseline
+    from .naming import admitted, admitted_baseline, task_of
 
     results: dict[int, ForecastResult | KforecastError] = {}
     ids: dict[int, str] = {}
     for index, one in enumerate(named):
         try:
-            ids[index] = admitted(store, roots, one, task)
+            ids[index] = admitted(store, roots, one, task, task_of(store, baseline))
         except InputError as error:
             results[index] = error
     if ids:

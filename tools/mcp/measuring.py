@@ -67,10 +67,10 @@ async def measure(roots: Roots, wanted: Wanted, progress: Progress) -> CallToolR
 def _begin(store: Store, roots: Roots, wanted: Wanted) -> Begun:
     from ..config import load_config
     from ..measure import begin
-    from .naming import admitted, admitted_baseline
+    from .naming import admitted, admitted_baseline, task_of
 
     config = load_config()
-    kernel = admitted(store, roots, wanted.kernel, wanted.task)
+    kernel = admitted(store, roots, wanted.kernel, wanted.task, task_of(store, wanted.baseline))
     return begin(
         store,
         kernel,

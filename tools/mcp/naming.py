@@ -2,29 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
+from ...store import kernels, tasks
 from ...store.database import Store
+from ...store.models import Task
 from .roots import Roots
 
 _ROLES = ("seed", "tuned", "library", "none")
 
 
-def admitted(store: Store, roots: Roots, named: str, task: str | None) -> str:
+def admitted(store: Store, roots: Roots, named: str, task: str | None, known: Task | None = None) -> str:
     """The id of the kernel that a client means, saved; an id stays what it is. Blocks; loads the header's machinery.
 
+    known: the task that it is expected to compute, whose files a source text does not have beside it.
     Raises InputError for a file outside the roots and for everything that is wrong with the kernel.
     """
     from ..kernels import Asked, find_kernel, remember
 
-    found = find_kernel(store, named, Asked(task=task, admit=roots.admit))
+    found = find_kernel(store, named, Asked(task=task, admit=roots.admit, known=known))
     remember(store, [found])
     return found.kernel.id
 
 
-def admitted_all(store: Store, roots: Roots, named: Sequence[str], task: str | None) -> list[str]:
-    """As `admitted`, of several."""
-    return [admitted(store, roots, one, task) for one in named]
+def task_of(store: Store, named: str | None) -> Task | None:
+    """The task of a kernel that is named by its id; None for anything else."""
+    kernel = kernels.get(store, named) if named is not None and named.startswith("k_") else None
+    return None if kernel is None else tasks.get(store, kernel.task_id)
 
 
 def admitted_baseline(store: Store, roots: Roots, named: str | None, candidate: str) -> str | None:
@@ -34,7 +36,8 @@ def admitted_baseline(store: Store, roots: Roots, named: str | None, candidate: 
 
     if named is None or named in _ROLES:
         return named
-    task = find_kernel(store, candidate).task.name
-    found = find_kernel(store, named, Asked(task=task if task in builtin_names() else None, admit=roots.admit))
+    task = find_kernel(store, candidate).task
+    known_name = task.name if task.name in builtin_names() else None
+    found = find_kernel(store, named, Asked(task=known_name, admit=roots.admit, known=task))
     remember(store, [found])
     return found.kernel.id

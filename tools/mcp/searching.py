@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import anyio
 from mcp_types import CallToolResult
 
-from ...store import searches
+from ...store import searches, tasks
 from ...store.database import Store
 from ...store.errors import InputError, KforecastError
 from .answers import reply
@@ -104,12 +104,13 @@ def _propose(
 
     with Store.open() as store:
         found = searches.resolve(store, search_id)
+        task = tasks.get(store, found.task_id)
         places: list[int] = []
         given: list[Candidate] = []
         rejected: list[dict[str, Any]] = []
         for index, one in enumerate(candidates):
             try:
-                kernel = admitted(store, roots, one.kernel, None)
+                kernel = admitted(store, roots, one.kernel, None, task)
             except KforecastError as error:
                 rejected.append({"index": index, "why": str(error)[:300]})
                 continue

@@ -310,7 +310,8 @@ def _add(store: Store, search: Search, candidate: Candidate) -> str:
     """Append one proposal; the new node's id, or the id that the same child of that parent has. Raises InputError."""
     task = tasks.get(store, search.task_id)
     assert task is not None, "a search's task is saved before it"
-    found = find_kernel(store, candidate.kernel, Asked(task.name if task.name in builtin_names() else None))
+    named = task.name if task.name in builtin_names() else None
+    found = find_kernel(store, candidate.kernel, Asked(named, known=task))
     if found.task.id != task.id:
         raise InputError(
             "it computes another task", value=found.task.name, next_step=f"This search is for {task.name}."

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -14,6 +15,9 @@ from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.server.mcpserver import MCPServer
 from mcp_types import CallToolResult
+
+NO_TOOL = re.compile(r"kforecast (measure|forecast|facts|status|tasks|search (?!resume))")
+"""Commands for which there is a tool: an agent is never sent to one."""
 
 
 def with_client(server: MCPServer[Any], mode: str, use: Callable[[Client], Awaitable[Any]]) -> Any:
@@ -44,6 +48,7 @@ def answer_of(result: CallToolResult) -> dict[str, Any]:
     assert answer == result.structured_content
     assert answer["summary"]
     assert answer["next"]
+    assert not NO_TOOL.search(answer["next"]), answer["next"]
     return answer
 
 
@@ -52,6 +57,7 @@ def error_of(result: CallToolResult) -> str:
     (content,) = result.content
     assert content.type == "text"
     assert result.is_error, content.text
+    assert not NO_TOOL.search(content.text), content.text
     return content.text
 
 

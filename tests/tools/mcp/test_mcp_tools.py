@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,13 +12,16 @@ import pytest
 from brokers import Kernels, begun, candidates, free, until
 from calls import answer_of, call, failed_call, with_client
 from mcp.client.client import Client
+from tokens import tokens
 
 from kforecast.tools.mcp.server import KforecastServer
 
 OWN = {"p_correct": 0.9, "p_bins": [0, 0, 0, 0.1, 0.8, 0.1, 0, 0], "forecaster": "fable"}
 NAMES = ["forecast_kernel", "measure_kernel", "search", "search_propose", "get_status", "stop"]
-CONCISE = 1500
-"""Characters of a measurement: about 500 tokens; a forecast has 1200, about 400."""
+FORECAST_TOKENS, MEASUREMENT_TOKENS = 400, 500
+"""The most that a concise answer takes."""
+TOOLS_TOKENS = 9000
+"""The most that the list of tools takes of every session."""
 
 
 @pytest.fixture(scope="module")
@@ -38,6 +42,11 @@ def measured(server: KforecastServer, mode: str, kernel: str = "quick.c", **more
     return call(server, mode, "measure_kernel", **{"kernel": kernel, "baseline": "none", "effort": "quick", **more})
 
 
+def size(answer: dict[str, Any]) -> int:
+    """Tokens of an answer as it is sent."""
+    return tokens(json.dumps(answer, ensure_ascii=False, separators=(",", ":")))
+
+
 def test_the_list_of_tools_is_stable_and_says_all_that_a_client_asks(server: KforecastServer, mode: str) -> None:
     tools = with_client(server, mode, lambda client: client.list_tools()).tools
     assert [tool.name for tool in tools] == NAMES
@@ -51,6 +60,11 @@ def test_the_list_of_tools_is_stable_and_says_all_that_a_client_asks(server: Kfo
         assert tool.output_schema["type"] == "object"
         for name, argument in tool.input_schema["properties"].items():
             assert argument.get("description"), f"{tool.name}.{name}"
+            assert "title" not in argument
+        for told in ("Returns", "Cost") if tool.name not in ("get_status", "stop") else ():
+            assert told in tool.description, tool.name
+    whole = json.dumps([tool.model_dump(mode="json", by_alias=True, exclude_none=True) for tool in tools])
+    assert tokens(whole) < TOOLS_TOKENS
 
 
 def test_measure_then_look_at_it_again(server: KforecastServer, mode: str) -> None:
@@ -58,7 +72,7 @@ def test_measure_then_look_at_it_again(server: KforecastServer, mode: str) -> No
     assert (answer["state"], answer["verdict"], answer["comparison"]) == ("completed", "ok", "none")
     assert answer["time_us"] > 0
     assert answer["speedup"] is None
-    assert len(str(answer)) < CONCISE
+    assert size(answer) < MEASUREMENT_TOKENS
     again = call(server, mode, "get_status", id=answer["measurement_id"])
     assert {**again, "notes": answer["notes"]} == answer
     full = call(server, mode, "get_status", id=answer["measurement_id"], detail="full")
@@ -76,6 +90,11 @@ def test_a_kernel_is_named_by_path_text_or_id(server: KforecastServer, kernels: 
     against = measured(server, mode, "quick.c", baseline=by_path["kernel_id"])
     assert against["baseline_id"] == by_path["kernel_id"]
     assert against["speedup"] is not None
+    without_its_files = kernels.quick.read_text().replace("2 * x[i]", "x[i] + x[i]")
+    as_text = call(server, mode, "forecast_kernel", candidate=without_its_files, baseline=by_path["kernel_id"])
+    assert as_text["baseline_id"] == by_path["kernel_id"]
+    refused = failed_call(server, mode, "forecast_kernel", candidate=without_its_files, baseline=by_text["kernel_id"])
+    assert "no folder to look in" in refused
 
 
 @pytest.mark.parametrize("mode", ["auto"])
@@ -86,7 +105,20 @@ def test_a_wrong_kernel_is_an_answer(server: KforecastServer, kernels: Kernels, 
     assert (wrong["verdict"], wrong["mismatch"]["index"]) == ("incorrect", [36])
     assert broken["verdict"] == "compile_error"
     assert "broken.c:" in broken["diagnostics"]
-    assert (broken["time_us"], broken["speedup"]) == (None, None)
+    without = ("speedup", "speedup_low", "speedup_high", "time_us", "time_warm_l2_us", "baseline_us", "worst_case")
+    for one in (wrong, broken):
+        assert [one[name] for name in without] == [None] * len(without)
+        assert one["percent_of_floor"] is one["noise_pct"] is one["queue_position"] is one["eta_s"] is None
+        assert size(one) < MEASUREMENT_TOKENS
+    errors = "".join(f"  thing_that_is_not_there_{number} += {number};\n" for number in range(40))
+    Path("long.c").write_text(kernels.quick.read_text().replace(" for (", f"\n{errors} for ("))
+    many = measured(server, mode, "long.c")
+    assert many["verdict"] == "compile_error"
+    assert size(many) < MEASUREMENT_TOKENS
+    unfit = call(server, mode, "forecast_kernel", candidate="long.c", baseline="quick.c")
+    assert unfit["compile"]["ok"] is False
+    assert unfit["decision"] == "drop"
+    assert size(unfit) < FORECAST_TOKENS
 
 
 def test_forecast_with_and_without_ones_own_probabilities(server: KforecastServer, kernels: Kernels, mode: str) -> None:
@@ -96,7 +128,7 @@ def test_forecast_with_and_without_ones_own_probabilities(server: KforecastServe
     assert built_in["backend"] == "base-rate"
     assert built_in["decision"] == "measure"
     assert built_in["brief"] is None
-    assert len(str(built_in)) < 1200
+    assert size(built_in) < FORECAST_TOKENS
     assert "own=" in built_in["next"]
     brief = call(server, mode, "forecast_kernel", candidate=built_in["candidate_id"], baseline=base, detail="brief")
     assert "double" in brief["brief"]
@@ -205,14 +237,23 @@ def test_a_search_is_begun_fed_looked_at_and_stopped(server: KforecastServer, ke
     asked = call(server, mode, "get_status", id=identity, wait_s=45)
     assert asked["state"] == "input_required"
     parent = asked["asks"][0]
-    Path("sum.c").write_text(kernels.quick.read_text().replace("2 * x[i]", "x[i] + x[i]"))
-    good = {"parent_id": parent["parent_id"], "kernel": "sum.c", "idea": "add instead", "own": OWN}
+    assert Path(parent["source_path"]).read_text() == kernels.quick.read_text()
+    seed = call(server, mode, "forecast_kernel", candidate="slow.c", baseline=parent["source_path"])
+    assert seed["baseline_id"] == parent["kernel_id"]
+    text = kernels.quick.read_text().replace("2 * x[i]", "x[i] + x[i]")
+    good = {"parent_id": parent["parent_id"], "kernel": text, "idea": "add instead", "own": OWN}
     bad = {"parent_id": parent["parent_id"], "kernel": "missing.c"}
     told = call(server, mode, "search_propose", search_id=identity, candidates=[bad, good])
     assert [one["index"] for one in told["rejected"]] == [0]
-    assert told["accepted"][0]["decision"] in ("trust", "measure", "drop")
-    done = call(server, mode, "get_status", id=identity, wait_s=45)
-    assert done["counts"]["proposed"] == 1
+    (accepted,) = told["accepted"]
+    assert accepted["decision"] in ("trust", "measure", "drop")
+    assert 0.5 < accepted["p_faster"] <= 1
+    again = call(server, mode, "search_propose", search_id=identity, candidates=[good])
+    assert [one["kernel_id"] for one in again["accepted"]] == [accepted["kernel_id"]]
+    done = call(server, mode, "get_status", id=identity, wait_s=45, detail="full")
+    assert (done["counts"]["proposed"], done["counts"]["refused"]) == (1, 0)
+    assert [one["kernel_id"] for one in done["candidates"]] == [parent["kernel_id"], accepted["kernel_id"]]
+    assert done["candidates"][1]["idea"] == "add instead"
     assert call(server, mode, "stop", id=identity)["search_id"] == identity
     until(lambda: call(server, mode, "get_status", id=identity)["state"] in ("completed", "cancelled"), what="it ends")
     assert call(server, mode, "get_status")["searches"][0]["search_id"] == identity
