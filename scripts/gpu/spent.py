@@ -1,6 +1,7 @@
-"""Where the time of a measurement goes: seconds by helper process and message, for the tuned kernel of each task.
+"""Where the time of a measurement goes: milliseconds by helper process and message, for the tuned kernel of each task.
 
 Each kernel is measured against the task's seed (its tuned one where the seed is milliseconds slow), warm, `quick`.
+Then kernels that crash the context: how long the fault takes to come, the process to be reaped, the spare to take over.
 """
 
 from __future__ import annotations
@@ -8,15 +9,18 @@ from __future__ import annotations
 import tempfile
 import time
 from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from common import SLOW_SEEDS, Bench, Clock, load, median, options, report, shipped, table
+from common import EXHIBITS, SLOW_SEEDS, Bench, Clock, load, median, options, report, shipped, table
 
-from kforecast.bench.devices.cuda.helpers import Helper
+from kforecast.bench.devices.cuda.helpers import Helper, Launchers
 from kforecast.bench.tasks.builtin import builtin_kernel, builtin_names
 from kforecast.store.models import Measurement
 
+FAULTING = ("illegal_access", "trap", "device_assert", "misaligned")
 _spent: dict[str, float] = defaultdict(float)
 
 
@@ -44,6 +48,18 @@ def main() -> None:
                 found = bench.measure(load(copy, called=copy.stem), baseline)
                 seconds = time.monotonic() - begin
                 rows.append(_row(task, number, seconds, found))
+        for name in FAULTING if bench.kind == "cuda" else ():
+            for number in range(asked.repeats):
+                if clock.over:
+                    continue
+                path = EXHIBITS / "cuda" / f"{name}.cu"
+                copy = Path(folder) / f"{name}_v{number}.cu"
+                copy.write_text(f"{path.read_text()}\n#define VARIANT {number}\n")
+                named = load(copy, called=copy.stem)
+                _spent.clear()
+                begin = time.monotonic()
+                found = bench.measure(named)
+                rows.append(_row(name, number, time.monotonic() - begin, found))
     keys = sorted({key for row in rows for key in row["spent_ms"]})
     lines = []
     for task in dict.fromkeys(row["task"] for row in rows):
@@ -72,16 +88,31 @@ def _row(task: str, number: int, seconds: float, found: Measurement | str) -> di
 
 
 def _watch() -> None:
-    ask = Helper.ask
+    ask, close, replace = Helper.ask, Helper.close, Launchers._replace
 
-    def watched(self: Helper, verb: str, **fields: Any) -> dict[str, Any]:
-        begin = time.monotonic()
-        try:
+    def asked(self: Helper, verb: str, **fields: Any) -> dict[str, Any]:
+        with _counted(f"{self.role} {verb}"):
             return ask(self, verb, **fields)
-        finally:
-            _spent[f"{self.role} {verb}"] += time.monotonic() - begin
 
-    Helper.ask = watched  # type: ignore[method-assign]
+    def closed(self: Helper) -> None:
+        with _counted(f"{self.role} reap"):
+            close(self)
+
+    def replaced(self: Launchers, handle: str) -> None:
+        with _counted("take over, all"):
+            replace(self, handle)
+
+    Helper.ask, Helper.close = asked, closed  # type: ignore[method-assign]
+    Launchers._replace = replaced  # type: ignore[method-assign]
+
+
+@contextmanager
+def _counted(what: str) -> Iterator[None]:
+    begin = time.monotonic()
+    try:
+        yield
+    finally:
+        _spent[what] += time.monotonic() - begin
 
 
 if __name__ == "__main__":
