@@ -240,7 +240,7 @@ def test_a_search_is_begun_fed_looked_at_and_stopped(server: KforecastServer, ke
     assert Path(parent["source_path"]).read_text() == kernels.quick.read_text()
     seed = call(server, mode, "forecast_kernel", candidate="slow.c", baseline=parent["source_path"])
     assert seed["baseline_id"] == parent["kernel_id"]
-    text = kernels.quick.read_text().replace("2 * x[i]", "x[i] + x[i]")
+    text = kernels.quick.read_text().replace("2 * x[i]", f"x[i] + x[i] + 0 * {2 * len(mode)}")
     good = {"parent_id": parent["parent_id"], "kernel": text, "idea": "add instead", "own": OWN}
     bad = {"parent_id": parent["parent_id"], "kernel": "missing.c"}
     told = call(server, mode, "search_propose", search_id=identity, candidates=[bad, good])
