@@ -17,9 +17,9 @@ from collections.abc import Sequence
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446  # the same on every architecture
 _EXECUTE, _WRITE, _READ, _READ_FOLDER, _REFER, _TRUNCATE, _IOCTL = (1 << bit for bit in (0, 1, 2, 3, 13, 14, 15))
 _OF_FILES = _EXECUTE | _WRITE | _READ | _TRUNCATE | _IOCTL
-_PR_SET_NO_NEW_PRIVS, _PR_SET_SECCOMP, _SECCOMP_MODE_FILTER = 38, 22, 2
-_LOAD, _EQUAL, _AT_LEAST, _RETURN = 0x20, 0x15, 0x35, 0x06
-_ALLOW, _REFUSE = 0x7FFF0000, 0x00050000 | errno.EPERM
+_PR_SET_NO_NEW_PRIVS = 38
+_LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
+_ALLOW, _REFUSE, _MISSING = 0x7FFF0000, 0x00050000 | errno.EPERM, 0x00050000 | errno.ENOSYS
 
 # What no compiler has any use for, by number. From 424 on all architectures agree.
 _RECENT = (*range(424, 435), 438, 440, 442, 448)
@@ -37,19 +37,41 @@ _NEVER: dict[str, tuple[int, tuple[int, ...]]] = {
 }
 
 
-def fence_this_process(readable: Sequence[str], writable: Sequence[str]) -> str:
+# What code needs that starts programs, signals others or leaves its group: kill, tkill, tgkill, rt_sigqueueinfo,
+# rt_tgsigqueueinfo, execve, execveat, setsid, setpgid, and where there are such calls fork and vfork. clone stays for
+# threads, clone3 is said not to exist.
+_NEVER_ALONE: dict[str, tuple[int, ...]] = {
+    "x86_64": (62, 200, 234, 129, 297, 59, 322, 112, 109, 57, 58),
+    "aarch64": (129, 130, 131, 138, 240, 221, 281, 157, 154),
+}
+_CLONE = {"x86_64": 56, "aarch64": 220}
+_CLONE3, _CLONE_THREAD = 435, 0x00010000
+_SECCOMP, _SPEC_ALLOW = {"x86_64": 317, "aarch64": 277}, 1 << 2
+
+
+def fence_this_process(
+    readable: Sequence[str],
+    writable: Sequence[str],
+    *,
+    devices: Sequence[str] = (),
+    alone: bool = False,
+    files: bool = True,
+    calls: bool = True,
+) -> str:
     """Give up everything else, for good: files below `readable` can be read and executed, files below `writable` can be
     everything; no sockets, no other processes. Returns in words what was reached: `Landlock 7, seccomp`, or `process`.
 
+    devices: files that can be read, written and controlled. alone: no new processes either, only threads, and no
+    signals, to itself neither. files, calls: whether to set either part at all.
     Call it in a process of one thread: others would stay outside.
     """
     libc = ctypes.CDLL(None, use_errno=True)
     libc.syscall.restype = ctypes.c_long
     if libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0):
         return "process"
-    version = _fence_files(libc, readable, writable)
+    version = _fence_files(libc, readable, writable, devices) if files else 0
     words = [f"Landlock {version}"] if version else []
-    words += ["seccomp"] if _fence_calls(libc) else []
+    words += ["seccomp"] if calls and _fence_calls(libc, alone) else []
     return ", ".join(words) or "process"
 
 
@@ -60,7 +82,7 @@ def landlock_version() -> int:
     return max(0, int(libc.syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), 1)))
 
 
-def _fence_files(libc: ctypes.CDLL, readable: Sequence[str], writable: Sequence[str]) -> int:
+def _fence_files(libc: ctypes.CDLL, readable: Sequence[str], writable: Sequence[str], devices: Sequence[str]) -> int:
     version = landlock_version()
     if version < 1:
         return 0
@@ -77,6 +99,7 @@ def _fence_files(libc: ctypes.CDLL, readable: Sequence[str], writable: Sequence[
         rights = [(place, _READ | _READ_FOLDER | _EXECUTE) for place in readable]
         rights += [(place, every) for place in writable]
         rights += [(place, _READ | _WRITE | _TRUNCATE) for place in ("/dev/null", "/dev/zero", "/dev/full")]
+        rights += [(place, _READ | _READ_FOLDER | _WRITE | _IOCTL) for place in devices]
         for place, allowed in rights:
             _allow(libc, rules, place, allowed & every)
         return version if libc.syscall(_RESTRICT_SELF, rules, 0) == 0 else 0
@@ -101,7 +124,7 @@ class _Program(ctypes.Structure):
     _fields_ = (("size", ctypes.c_ushort), ("code", ctypes.c_char_p))
 
 
-def _fence_calls(libc: ctypes.CDLL) -> bool:
+def _fence_calls(libc: ctypes.CDLL, alone: bool) -> bool:
     known = _NEVER.get(platform.machine())
     if known is None:
         return False
@@ -113,8 +136,17 @@ def _fence_calls(libc: ctypes.CDLL) -> bool:
     code = [step(_LOAD, 4), step(_EQUAL, architecture, 1, 0), step(_RETURN, _REFUSE), step(_LOAD, 0)]
     if platform.machine() == "x86_64":
         code += [step(_AT_LEAST, 0x40000000, 0, 1), step(_RETURN, _REFUSE)]  # the x32 numbers of the same calls
-    for number in numbers:
+    for number in (*numbers, *(_NEVER_ALONE[platform.machine()] if alone else ())):
         code += [step(_EQUAL, number, 0, 1), step(_RETURN, _REFUSE)]
+    if alone:
+        code += [step(_EQUAL, _CLONE3, 0, 1), step(_RETURN, _MISSING)]
+        # The low half of the first argument, the flags; both architectures are little-endian.
+        code += [step(_EQUAL, _CLONE[platform.machine()], 0, 4), step(_LOAD, 16)]
+        code += [step(_ANY_BIT, _CLONE_THREAD, 1, 0), step(_RETURN, _REFUSE), step(_RETURN, _ALLOW)]
     code.append(step(_RETURN, _ALLOW))
     program = _Program(len(code), b"".join(code))
-    return int(libc.prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes.byref(program), 0, 0)) == 0
+    # SPEC_ALLOW: on older kernels a filter would otherwise turn off speculation and slow down what is timed.
+    for flags in (_SPEC_ALLOW, 0):
+        if libc.syscall(_SECCOMP[platform.machine()], 1, ctypes.c_ulong(flags), ctypes.byref(program)) == 0:
+            return True
+    return False
