@@ -6,7 +6,7 @@ it is ready in a fraction of a second. One message in, one message out:
 
     open {handle}                      map the oracle's memory
     trust {cubin}                      load the launcher's own kernels, allocate the flush buffer
-    load {cubin}                       load the candidate's or baseline's module -> {module, unreachable}: names of its
+    load {cubin, stateful}             load the candidate's or baseline's module -> {module, unreachable}: names of its
                                        device variables that `time` cannot set back
     programs {programs}                -> {programs}: numbers of {module, launches, zero}; pointers are offsets from
     a slot's
@@ -27,6 +27,7 @@ import os
 import resource
 import socket
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -107,10 +108,10 @@ class _Variables:
     answers from one launch to the next.
     """
 
-    def __init__(self, module: Any, cubin: str, stream: Any) -> None:
+    def __init__(self, module: Any, variables: Iterable[tuple[str, bool]], stream: Any) -> None:
         self._places: list[tuple[int, int, int]] = []
         self.unreachable: list[str] = []
-        for name, initialised in device_variables(Path(cubin).read_bytes()):
+        for name, initialised in variables:
             code, pointer, size = cuda.cuModuleGetGlobal(module, name.encode())
             if code == cuda.CUresult.CUDA_ERROR_NOT_FOUND:
                 self.unreachable.append(name)
@@ -217,7 +218,8 @@ class Launcher:
     def load(self, message: dict[str, Any]) -> dict[str, Any]:
         module = check(cuda.cuModuleLoad(message["cubin"].encode()), "cuModuleLoad")
         self.modules.append(module)
-        self.variables.append(_Variables(module, message["cubin"], self.stream))
+        names = device_variables(Path(message["cubin"]).read_bytes()) if message.get("stateful") else ()
+        self.variables.append(_Variables(module, names, self.stream))
         return {"module": len(self.modules) - 1, "unreachable": self.variables[-1].unreachable}
 
     def programs(self, message: dict[str, Any]) -> dict[str, Any]:

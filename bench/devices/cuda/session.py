@@ -100,9 +100,14 @@ class CudaSession:
         self._load(side)
 
     def _load(self, side: Side) -> None:
-        answer = self._ask("load", cubin=str(self._programs[side].build.binary))
+        stateful = self._keeps_state(side)
+        answer = self._ask("load", cubin=str(self._programs[side].build.binary), stateful=stateful)
         self._modules[side] = answer["module"]
         self._unreachable.update(answer["unreachable"])
+
+    def _keeps_state(self, side: Side) -> bool:
+        """Whether it has device variables that a launch may write and the next one read."""
+        return "stateful" in self._programs[side].build.facts.labels
 
     def _reload(self) -> None:
         """After a launcher was replaced: everything it knew is gone."""
@@ -231,10 +236,13 @@ class CudaSession:
         programs = self._register(side, "timed", [timed.case for timed in self._timed], layouts)
         estimates_us = []
         for index, program in enumerate(programs):
-            samples = [{"program": program, "cold": [[job["in"], job["out"]]], "warm": []} for job in jobs[index]]
+            samples = [
+                {"program": program, "cold": [[job["in"], job["out"]]], "warm": [], "renew": job is jobs[index][0]}
+                for job in jobs[index]
+            ]
             answer = self._ask("time", INPUT_SETS * self._deadline_s, samples=samples)
             estimates_us.append(self._lane.clock_cost.without(min(times[0] for times in answer["times"]), 1))
-        mismatch = self._judge(layouts, side, every, inputs=True)
+        mismatch = self._judge(layouts, side, every, inputs=True, guards=guards)
         if mismatch is None:
             self._estimated(side, estimates_us)
             if side == "baseline":
@@ -252,8 +260,7 @@ class CudaSession:
         """Launches that share one sample: 1 for long kernels, and for those that keep variables, which are set back
         before each. Both sides take the same, or they would not compare.
         """
-        stateful = any("stateful" in program.build.facts.labels for program in self._programs.values())
-        if stateful or shortest_us >= BATCH_BELOW_US:
+        if shortest_us >= BATCH_BELOW_US or any(map(self._keeps_state, self._programs)):
             return 1
         wanted = math.ceil(BATCH_AIM_US / max(shortest_us, 1.0))
         fits = self._lane.slab_limit // max(8 * (layout.input_bytes + layout.output_bytes), 1)
@@ -394,7 +401,8 @@ class CudaSession:
     def environment(self) -> dict[str, Any]:
         batches = {timed.case.name: timed.batch for timed in self._timed}
         cost = asdict(self._lane.clock_cost)
-        return {**self._lane.description, "states": self._states, "launches_per_sample": batches, "clock_cost": cost}
+        found = {**self._lane.description, "states": self._states, "launches_per_sample": batches, "clock_cost": cost}
+        return {**found, "variables_not_set_back": sorted(self._unreachable)} if self._unreachable else found
 
     @property
     def launch_mode(self) -> str:

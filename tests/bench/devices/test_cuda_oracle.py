@@ -10,6 +10,7 @@ import pytest
 from fake_cupy import FakeCupy
 
 from kforecast.bench.devices.cuda import oracle as oracle_module
+from kforecast.bench.devices.cuda.guards import NEAR_SET, Guards
 from kforecast.bench.devices.cuda.layout import Layout, Slab, lay_out
 from kforecast.bench.devices.cuda.oracle import Oracle
 from kforecast.bench.tasks.builtin import builtin_task
@@ -72,10 +73,14 @@ class Device:
     def check(
         self, layouts: list[Layout], jobs: list[dict[str, Any]], *, inputs: bool = True, kernel: str = "k_1"
     ) -> list[Any]:
+        return list(self.checked(layouts, jobs, Guards(), inputs=inputs, kernel=kernel)["answers"])
+
+    def checked(
+        self, layouts: list[Layout], jobs: list[dict[str, Any]], guards: Guards, *, inputs: bool, kernel: str = "k_1"
+    ) -> dict[str, Any]:
         messages = [layout.as_message() for layout in layouts]
-        return list(
-            self.oracle.check({"layouts": messages, "kernel": kernel, "jobs": jobs, "inputs": inputs})["answers"]
-        )
+        message = {"layouts": messages, "kernel": kernel, "jobs": jobs, "inputs": inputs}
+        return self.oracle.check({**message, "guards": guards.as_message()})
 
 
 def small(name: str) -> Task:
@@ -208,3 +213,45 @@ def test_scratch_is_poisoned_and_the_slab_may_grow(monkeypatch: pytest.MonkeyPat
     second = device.oracle.reserve({"bytes": 1 << 23})["handle"]
     assert second
     assert len(device.fake.runtime.slabs) == 1
+
+
+@pytest.mark.parametrize("name", ["vector_add", "histogram", "embedding"])
+def test_a_slot_that_no_call_was_given_must_stay_as_it_was(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    device = Device(monkeypatch, small(name))
+    layouts, (called, free) = device.place("timed", [0, 1])
+    device.fill(layouts, [called, free])
+    device.answer_right(layouts[0], called)
+    guards = Guards(decoys=[free])
+    assert device.checked(layouts, [called], guards, inputs=False) == {"answers": [None], "guard": None}
+    device.answer_right(layouts[0], free)
+    assert "another call" in device.checked(layouts, [called], guards, inputs=False)["guard"]
+
+
+def test_memory_of_a_call_that_is_over_cannot_keep_anything(monkeypatch: pytest.MonkeyPatch) -> None:
+    device = Device(monkeypatch, small("vector_add"))
+    layouts, jobs = device.place("timed", [0, 1])
+    device.fill(layouts, jobs)
+    for job in jobs:
+        device.answer_right(layouts[0], job)
+    guards = Guards()
+    guards.probe(jobs, np.random.default_rng(0))
+    assert len(guards.probed) == 1
+    assert device.checked(layouts, jobs, guards, inputs=False)["guard"] is None
+    device.tensor(layouts[0], guards.probed[0], "b")[0] += 1
+    assert "wrote to b" in device.checked(layouts, jobs, guards, inputs=False)["guard"]
+
+
+@pytest.mark.parametrize("name", ["vector_add", "softmax_rows", "gemm_bf16", "embedding", "argmax_rows", "sum_all"])
+def test_two_of_the_timed_contents_differ_in_one_stretch_only(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    task = small(name)
+    case = Case(sizes=dict.fromkeys(task.size_names, 64))
+    device = Device(monkeypatch, task.model_copy(update={"timed": {"cuda": (case,)}}))
+    layouts, jobs = device.place("timed", [NEAR_SET - 2, NEAR_SET - 1, NEAR_SET])
+    device.fill(layouts, jobs)
+    for tensor in layouts[0].inputs:
+        other, before, near = (device.tensor(layouts[0], job, tensor).view(np.uint8) for job in jobs)
+        assert (before == near).mean() >= 0.8 or before.size < 256
+        assert not np.array_equal(other, before)
+    for job in jobs:
+        device.answer_right(layouts[0], job)
+    assert device.check(layouts, jobs) == [None, None, None]
