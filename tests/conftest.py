@@ -28,16 +28,22 @@ def private_places(
     monkeypatch.setenv("KFORECAST_CACHE_DIR", str(session_home / "cache"))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(session_home / "config"))
     # A broker that a test started ends soon after the test's store is gone.
-    monkeypatch.setenv("KFORECAST_BROKER_IDLE_S", "3")
     monkeypatch.setenv("KFORECAST_BROKER_IDLE_S", "5")
     for name in ("CONFIG", "DEVICE", "EFFORT", "MODEL", "API_BASE", "ALPHA", "ROOTS", "DEBUG"):
         monkeypatch.delenv(f"KFORECAST_{name}", raising=False)
 
 
+MEASURING = ("app", "bench/broker", "bench/devices", "bench/test_", "exploits", "tools/mcp", "tools/search")
+"""What measures, and counts the processes that are left: one after the other, on one worker of a parallel run."""
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests marked `gpu` need an NVIDIA driver with a device."""
-    if Path("/dev/nvidiactl").exists() or any(Path("/proc/driver/nvidia/gpus").glob("*")):
-        return
+    """Tests marked `gpu` need an NVIDIA driver with a device; tests that measure stay out of each other's way."""
+    here = Path(__file__).parent
+    no_gpu = not (Path("/dev/nvidiactl").exists() or any(Path("/proc/driver/nvidia/gpus").glob("*")))
     for item in items:
-        if item.get_closest_marker("gpu"):
+        gpu = item.get_closest_marker("gpu") is not None
+        if gpu and no_gpu:
             item.add_marker(pytest.mark.skip(reason="needs an NVIDIA GPU"))
+        if gpu or item.path.relative_to(here).as_posix().startswith(MEASURING):
+            item.add_marker(pytest.mark.xdist_group("device"))
