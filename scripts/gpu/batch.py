@@ -23,7 +23,7 @@ from typing import Any
 
 from common import EXHIBITS, SLOW_SEEDS, Bench, Clock, load, options, quantile, report, say, shipped, table
 
-from kforecast.bench.broker.server import WORKERS
+from kforecast.bench.broker.server import WORKERS, take_short_turns
 from kforecast.bench.header.configure import configurations
 from kforecast.bench.header.load import load_kernel
 from kforecast.bench.tasks.builtin import builtin_kernel, builtin_names
@@ -63,7 +63,9 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--tasks", nargs="*", default=None)
+    parser.add_argument("--workers", type=int, default=WORKERS, help=f"requests in hand at once ({WORKERS})")
     asked = parser.parse_args()
+    take_short_turns()  # as a broker does
     device = "cpu" if asked.dry else asked.device
     rng = random.Random(asked.seed)
     with Bench(device) as bench, tempfile.TemporaryDirectory(prefix="kforecast-batch-") as folder:
@@ -75,10 +77,10 @@ def main() -> None:
         warm_s = setup.elapsed - load_s
         say(f"{len(items)} kernels loaded in {load_s:.1f} s, device and baselines warm in {warm_s:.1f} s more")
         clock = Clock(asked.seconds)
-        rows = list(_measured(bench, items, clock))
+        rows = list(_measured(bench, items, clock, asked.workers))
         seconds = clock.elapsed
         exported = _export(bench, asked.out)
-    summary = _summary(rows, len(items), seconds) | {"load_s": load_s, "warm_up_s": warm_s}
+    summary = _summary(rows, len(items), seconds) | {"load_s": load_s, "warm_up_s": warm_s, "workers": asked.workers}
     report(asked.out, "batch", device, summary | exported, rows, _text(rows, summary | exported))
 
 
@@ -141,7 +143,7 @@ def _tuned(bench: Bench, task: str) -> Iterator[Recipe]:
             yield _good("tuned", path, settings)
 
 
-def _measured(bench: Bench, items: list[Item], clock: Clock) -> Iterator[dict[str, Any]]:
+def _measured(bench: Bench, items: list[Item], clock: Clock, workers: int) -> Iterator[dict[str, Any]]:
     for item in items[:COMPILED_AHEAD]:
         bench.compile_ahead(item.candidate.kernel)
 
@@ -152,7 +154,7 @@ def _measured(bench: Bench, items: list[Item], clock: Clock) -> Iterator[dict[st
         return bench.measure(item.candidate, item.baseline, effort="quick", deadline_s=3.0), clock.elapsed - begin
 
     # As many at once as a broker has in hand: one measures while the others compile or are written up.
-    with ThreadPoolExecutor(WORKERS) as pool:
+    with ThreadPoolExecutor(workers) as pool:
         for number, (item, (found, seconds)) in enumerate(zip(items, pool.map(one, items), strict=True)):
             for later in items[number + COMPILED_AHEAD : number + COMPILED_AHEAD + 1]:
                 bench.compile_ahead(later.candidate.kernel)
