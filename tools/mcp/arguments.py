@@ -16,6 +16,7 @@ _ONE_STRING = (
 _HEADER = """The source begins with a header comment that says what it computes and how it is launched:
 /* kforecast 1
 task = "softmax_rows"
+options = ["-fopenmp"]  # optional; C is compiled with -O3 -march=native already; -ffast-math and a few more are allowed
 [[launch]]
 entry = "softmax_rows"
 args = ["x", "y", "R", "C"]
