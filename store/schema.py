@@ -309,7 +309,13 @@ CREATE TABLE spend (
 CREATE INDEX spend_by_budget ON spend (budget);
 """
 
-MIGRATIONS: tuple[str, ...] = (_FIRST, _CONSENTS, _SEARCHES, _SPEND)
+_VIEWING = """
+-- For those who watch: a million events are never read to draw one curve.
+CREATE INDEX events_measured ON events (search_id, ordinal) WHERE kind = 'measured';
+CREATE INDEX events_decided ON events (search_id, ordinal) WHERE kind = 'decided';
+"""
+
+MIGRATIONS: tuple[str, ...] = (_FIRST, _CONSENTS, _SEARCHES, _SPEND, _VIEWING)
 LATEST = len(MIGRATIONS)
 
 

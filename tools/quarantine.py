@@ -41,12 +41,12 @@ def quarantined(*, task: str | None = None, device: str | None = None, limit: in
         return [_line(store, measurement) for measurement in found]
 
 
-def clear(measurement_id: str) -> QuarantineLine:
+def clear(measurement_id: str, path: Path | None = None) -> QuarantineLine:
     """Believe a quarantined measurement from now on; what it was in quarantine for is in the answer.
 
-    Raises InputError for an id that is no quarantined measurement's.
+    path: of the store; None is the user's. Raises InputError for an id that is no quarantined measurement's.
     """
-    with Store.open() as store:
+    with Store.open(path) as store:
         found = measurements.get(store, measurement_id)
         if found is None or found.quarantine is None:
             what = "there is no measurement with that id" if found is None else "that measurement is not in quarantine"
@@ -55,6 +55,19 @@ def clear(measurement_id: str) -> QuarantineLine:
         line = _line(store, found)
         measurements.set_quarantine(store, measurement_id, None)
         return line
+
+
+def put(measurement_id: str, reason: str, path: Path | None = None) -> QuarantineLine:
+    """Have nobody believe a measurement until a person clears it. path: of the store; None is the user's.
+
+    Raises InputError for an unknown id, and for one that is in quarantine already.
+    """
+    with Store.open(path) as store:
+        found = measurements.get(store, measurement_id)
+        if found is None or found.quarantine is not None:
+            what = "there is no measurement with that id" if found is None else "that measurement is in quarantine"
+            raise InputError(what, value=measurement_id, next_step="`kforecast status` lists the recent ones.")
+        return _line(store, measurements.set_quarantine(store, measurement_id, reason))
 
 
 def _line(store: Store, measurement: Measurement) -> QuarantineLine:

@@ -15,7 +15,9 @@ from textual.binding import Binding, BindingType
 from textual.screen import Screen
 from textual.signal import Signal
 
+from ...store.database import Store
 from ...store.errors import KforecastError
+from ...store.faults import StoreMissing
 from ...tools.viewing.watch import Beat, Watch
 from .help import HelpScreen
 from .page import Page
@@ -178,9 +180,35 @@ class Viewer(App[None]):
 
         self.run_worker(work(), group="actions", exit_on_error=True)
 
+    def change(
+        self, doing: str, action: Callable[[Store], Result], then: Callable[[Result], str | None] | None = None
+    ) -> None:
+        """As `act`, with the store opened for writing. A store that is gone is not made anew."""
+
+        def work() -> Result:
+            if not self.watch_store.path.exists():
+                raise StoreMissing("The store is gone", value=self.watch_store.path, next_step="Put it back.")
+            with Store.open(self.watch_store.path) as store:
+                return action(store)
+
+        self.act(doing, work, then)
+
     def say(self, text: str, *, failed: bool = False) -> None:
         """Show a short text for a while."""
         self.notify(text, severity="error" if failed else "information", timeout=10 if failed else 4, markup=False)
+
+    def copy(self, text: str | None) -> None:
+        """Put a text on the clipboard, by the terminal's own way (OSC 52), and say so."""
+        if text:
+            self.copy_to_clipboard(text)
+            first = text.strip().splitlines()[0][:60]
+            self.say(f"Copied: {first}" + (" …" if len(text) > len(first) else ""))
+
+    def open_search(self, search_id: str | None) -> None:
+        """Show a search in the page Search."""
+        if search_id is not None:
+            self.selected_search = search_id
+            self.switch_mode("search")
 
     def action_go(self, name: str) -> None:
         self.switch_mode(name)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, ClassVar, cast
 
 from rich.cells import cell_len
 from rich.text import Text as RichText
@@ -13,7 +13,7 @@ from textual.widgets import Static
 from .lines import harmless
 
 if TYPE_CHECKING:
-    from textual.screen import ActiveBinding
+    from textual.binding import ActiveBinding
 
     from .app import Viewer
 
@@ -31,7 +31,7 @@ class TabLine(Widget):
         .tab--away { color: $text-warning; text-style: bold; }
     }
     """
-    COMPONENT_CLASSES = frozenset({"tab--here", "tab--key", "tab--live", "tab--away"})
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"tab--here", "tab--key", "tab--live", "tab--away"}
     ALLOW_SELECT = False
 
     def on_mount(self) -> None:
@@ -100,7 +100,7 @@ class KeyLine(Widget):
         .keys--key { color: $text-accent; text-style: bold; }
     }
     """
-    COMPONENT_CLASSES = frozenset({"keys--key"})
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"keys--key"}
     ALLOW_SELECT = False
 
     def on_mount(self) -> None:
