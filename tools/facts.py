@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
@@ -59,7 +60,7 @@ def facts(
 ) -> FactsResult:
     """Compile a kernel for an architecture and say what the compiler knows. Needs no GPU and runs nothing.
 
-    kernel: a path, an id `k_…`, or source text if it contains a newline. arch: CUDA only, e.g. `sm_90`.
+    kernel: a path, an id `k_…`, or source text if it contains a newline. arch: CUDA and Triton only, e.g. `sm_90`.
     Raises InputError for what is wrong with the file or its header, DeviceError without a compiler, UnsupportedError
     for a language that has no facts yet. A compile error is an answer whose `ok` is false.
     """
@@ -87,16 +88,18 @@ def facts(
 
 
 def facts_of(kernel: Kernel, task: Task, arch: str | None = None) -> tuple[Facts, str]:
-    """The facts of a kernel and the compiler's log; arch: CUDA only, None is sm_90. Raises as `facts` does."""
+    """The facts of a kernel and the compiler's log; arch: CUDA and Triton, None is sm_90. Raises as `facts` does."""
     parsed = tuple(signatures(kernel.source, kernel.language, kernel.includes))
     if kernel.language == "c":
         return _c_facts(kernel, parsed, arch)
     if kernel.language == "cuda":
         return _cuda_facts(kernel, task, parsed, arch or DEFAULT_ARCH)
+    if kernel.language == "triton":
+        return _triton_facts(kernel, task, parsed, arch or DEFAULT_ARCH)
     raise UnsupportedError(
         "this version has no facts of kernels in that language",
         value=kernel.language,
-        next_step="Facts are there for C and CUDA kernels.",
+        next_step="Facts are there for C, CUDA and Triton kernels.",
     )
 
 
@@ -157,15 +160,35 @@ def _c_facts(kernel: Kernel, parsed: Sequence[Signature], arch: str | None) -> t
 def _cuda_facts(kernel: Kernel, task: Task, parsed: Sequence[Signature], arch: str) -> tuple[Facts, str]:
     from ..bench.languages.cuda.compile import compile_cuda
     from ..bench.languages.cuda.facts import with_occupancy
-    from ..bench.languages.cuda.occupancy import WARP, is_known, limits_of
-    from ..bench.languages.cuda.options import check_arch
 
-    check_arch(arch)
-    constants = {"WARP": WARP, **({"SMEM_MAX": limits_of(arch).shared_block} if is_known(arch) else {})}
+    constants = _constants(arch)
     cases = task.timed_on("cuda") or task.checked
     planned = [launch for case in cases for launch in plan_launches(kernel, task, case, parsed, constants)]
     build = compile_cuda(kernel, {launch.entry: launch.expression for launch in planned}, arch=arch)
     return with_occupancy(build.facts, planned), build.log
+
+
+def _triton_facts(kernel: Kernel, task: Task, parsed: Sequence[Signature], arch: str) -> tuple[Facts, str]:
+    from ..bench.languages.cuda.facts import with_occupancy
+    from ..bench.languages.triton.compile import compile_triton
+
+    constants = _constants(arch)
+    planned = [plan_launches(kernel, task, case, parsed, constants) for case in task.timed_on("cuda") or task.checked]
+    build = compile_triton(kernel, task, parsed, arch=arch, constants=constants)
+    if not build.ok:
+        return build.facts, build.log
+    # Triton's shared memory is dynamic, and the facts of its entries count it already.
+    launches = [replace(launch, smem=0) for case in planned for _, launch in build.placed(case)]
+    return with_occupancy(build.facts, launches), build.log
+
+
+def _constants(arch: str) -> dict[str, int]:
+    """The names that geometry may use, as far as an architecture alone tells."""
+    from ..bench.languages.cuda.occupancy import WARP, is_known, limits_of
+    from ..bench.languages.cuda.options import check_arch
+
+    check_arch(arch)
+    return {"WARP": WARP, **({"SMEM_MAX": limits_of(arch).shared_block} if is_known(arch) else {})}
 
 
 def _summary(name: str, found: Facts) -> str:
@@ -179,7 +202,8 @@ def _summary(name: str, found: Facts) -> str:
         if entry.spill_bytes:
             said.append(f"{entry.spill_bytes} bytes spilled")
         if entry.shared_bytes:
-            said.append(f"{entry.shared_bytes} bytes of static shared memory")
+            kind = "" if found.toolchain.startswith("triton") else "static "  # Triton says how much it takes at launch
+            said.append(f"{entry.shared_bytes} bytes of {kind}shared memory")
         if entry.occupancy is not None:
             said.append(f"occupancy {entry.occupancy:.0%}")
         if said:

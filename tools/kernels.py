@@ -55,11 +55,11 @@ def device_for(kernel: Kernel, device: str | None) -> str:
     """Where to measure: the device named, else the language's own. Raises UnsupportedError where the two do not fit."""
     chosen = normal_name(device or _DEVICE_OF[kernel.language])
     wanted = device_kind(_DEVICE_OF[kernel.language])
-    if kernel.language in ("triton", "torch"):
+    if kernel.language == "torch":
         raise UnsupportedError(
-            "this version measures C and CUDA kernels",
+            "this version measures C, CUDA and Triton kernels",
             value=f"{kernel.name} ({kernel.language})",
-            next_step="Triton and PyTorch files come with the host-code lane.",
+            next_step="PyTorch files come with the host-code lane.",
         )
     if device_kind(chosen) != wanted:
         raise UnsupportedError(
@@ -150,6 +150,10 @@ def _toolchain(kernel: Kernel) -> str:
         from ..bench.languages.cuda.toolchain import find_toolchain
 
         return find_toolchain().identity
+    if kernel.language == "triton":
+        from ..bench.languages.triton.toolchain import find_triton
+
+        return find_triton().identity
     return kernel.toolchain
 
 
@@ -185,14 +189,15 @@ def find_baseline(store: Store, named: str | None, candidate: Named) -> tuple[Na
 
 
 def _shipped(task: Task, language: Language, role: str) -> Path | None:
-    if task.name not in builtin_names() or builtin_task(task.name).id != task.id or language not in ("c", "cuda"):
+    """Triton kernels run where CUDA's do, in the same lane: the shipped CUDA kernels are theirs to beat as well."""
+    if task.name not in builtin_names() or builtin_task(task.name).id != task.id or language == "torch":
         return None
     shipped: Literal["c", "cuda"] = "c" if language == "c" else "cuda"
     return builtin_kernel(task.name, shipped, role)  # type: ignore[arg-type]  # checked against ROLES by the caller
 
 
 def _no_such_role(candidate: Named, role: str) -> InputError | UnsupportedError:
-    if role == "library" and candidate.kernel.language == "cuda":
+    if role == "library" and candidate.kernel.language in ("cuda", "triton"):
         return UnsupportedError(
             "a library baseline on a GPU needs the host-code lane, which this version does not have",
             value=candidate.task.name,

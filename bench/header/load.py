@@ -16,7 +16,7 @@ from .entry import find_signature, split_entry
 from .files import CPP_SUFFIXES, check_source, language_of_file, read_includes, read_source
 from .geometry import Geometry, bare_launch, replace_launch
 from .header import Header, check_launch_names, parse_header, unused_tunables
-from .options import DEFAULT_CPP_STANDARD, check_options, is_cpp, labels
+from .options import DEFAULT_CPP_STANDARD, TRITON_OPTIONS, check_options, is_cpp, labels
 from .scaffold import scaffold
 from .signature import Signature, signatures
 from .tokens import tokens
@@ -255,7 +255,8 @@ def _check_linkage(launches: Sequence[Launch], found: Sequence[Signature]) -> No
 def _code_names(sources: Sequence[str], found: Sequence[Signature], language: Language) -> set[str]:
     """The identifiers in code and directives; for Python the parameters, since only they receive tunables."""
     if not _is_c(language):
-        return {parameter.name for signature in found for parameter in signature.parameters}
+        parameters = {parameter.name for signature in found for parameter in signature.parameters}
+        return parameters | set(TRITON_OPTIONS) if language == "triton" else parameters
     code = (token for source in sources for token in tokens(source))
     return {name for token in code if token.kind in ("name", "directive") for name in re.findall(r"\w+", token.text)}
 

@@ -11,6 +11,9 @@ from ...store.models import Language
 DEFAULT_CPP_STANDARD = "-std=c++17"
 """Stands in the options of every C++ file that names no standard, so that options alone tell C from C++."""
 
+TRITON_OPTIONS = ("num_warps", "num_stages", "num_ctas", "maxnreg")
+"""Tunables of these names go to Triton's compiler, and to parameters of the same name as well."""
+
 _C_STANDARDS = "c99|c11|c17|c23|gnu99|gnu11|gnu17|gnu23"
 _CPP_STANDARDS = (
     "c\\+\\+11|c\\+\\+14|c\\+\\+17|c\\+\\+20|c\\+\\+23|gnu\\+\\+11|gnu\\+\\+14|gnu\\+\\+17|gnu\\+\\+20|gnu\\+\\+23"

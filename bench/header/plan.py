@@ -19,6 +19,10 @@ BLOCK_LIMITS = (1024, 1024, 64)
 THREADS_LIMIT = 1024
 """CUDA C++ Programming Guide, table "Technical Specifications per Compute Capability": the same from 5.0 to 12.x."""
 
+TRITON_WARPS = 4
+"""Triton's default, where no tunable num_warps says otherwise."""
+_WARPS = (1, 2, 4, 8, 16, 32)
+
 _GRID_WIDE = frozenset(("this_grid", "grid_group", "this_multi_grid", "multi_grid_group"))
 
 
@@ -91,6 +95,8 @@ class _Planner:
         if self.kernel.language == "c":
             return PlannedLaunch(self.launch.entry, instance.expression, args)
         grid = self._axes("grid", self.launch.grid, GRID_LIMITS)
+        if self.kernel.language == "triton":
+            return PlannedLaunch(self.launch.entry, instance.expression, args, grid, self._triton_block())
         block = self._axes("block", self.launch.block, BLOCK_LIMITS)
         threads = block[0] * block[1] * block[2]
         if threads > THREADS_LIMIT:
@@ -99,6 +105,21 @@ class _Planner:
         if smem > self.constants.get("SMEM_MAX", smem):
             raise self._beyond("smem", smem, self.constants["SMEM_MAX"], (self.launch.smem,))
         return PlannedLaunch(self.launch.entry, instance.expression, args, grid, block, smem)
+
+    def _triton_block(self) -> tuple[int, int, int]:
+        """Its threads follow from num_warps, and its shared memory from the compiler."""
+        if self.launch.block != ("1",) or self.launch.smem != "0":
+            raise InputError(
+                f"launch {self.launch.entry} of a Triton kernel gives a block or shared memory",
+                value=f"block {list(self.launch.block)}, smem {self.launch.smem}",
+                next_step="Leave both out: put num_warps into [tune]; Triton decides on shared memory.",
+            )
+        warps = self.configuration.get("num_warps", TRITON_WARPS)
+        if warps not in _WARPS:
+            raise InputError(
+                "num_warps is no power of two from 1 to 32", value=warps, next_step="Use 1, 2, 4, 8, 16 or 32."
+            )
+        return warps * 32, 1, 1
 
     @property
     def _of(self) -> str:
@@ -209,25 +230,41 @@ class _Planner:
         return PointerArg(name)
 
     def _python_arguments(self, signature: Signature) -> tuple[PointerArg | ScalarArg, ...]:
-        """Python parameters have no types: only count and constants are checked, and scalars are 64 bits wide."""
-        missing = [
-            entry.name for entry in signature.parameters if entry.constant and entry.name not in self.configuration
-        ]
-        if missing:
-            raise InputError(
-                f"a constexpr of the kernel on line {signature.line} has no value",
-                value=missing[0],
-                next_step="Declare a tunable of this name in [tune].",
-            )
+        """Python parameters may have no types: then scalars are 64 bits wide here, and the compiler narrows them."""
+        for entry in signature.parameters:
+            if entry.problem is not None and self.kernel.language == "triton":
+                raise UnsupportedError(
+                    f"the kernel on line {signature.line} takes {entry.problem}",
+                    value=str(signature),
+                    next_step="Name every parameter.",
+                )
+            if entry.constant and not entry.default and entry.name not in self.configuration:
+                raise InputError(
+                    f"a constexpr of the kernel on line {signature.line} has no value",
+                    value=entry.name,
+                    next_step="Declare a tunable of this name in [tune], or give the parameter a default.",
+                )
+        runtime = [entry for entry in signature.parameters if not entry.constant]
         if self.kernel.language == "triton":
-            self._check_count(signature, sum(not entry.constant for entry in signature.parameters))
+            self._check_count(signature, len(runtime))
         args: list[PointerArg | ScalarArg] = []
         for position, text in enumerate(self.launch.args, 1):
             if text.strip() in self.memory:
                 args.append(PointerArg(text.strip()))
+                continue
+            where = f"argument {position} {self._of}"
+            value = evaluate(text, self.values, what=where, case=self.case.name)
+            declared = runtime[position - 1] if position <= len(runtime) else None
+            if declared is None or declared.dtype is None:
+                args.append(ScalarArg(value, "int64_t", "i64"))
+            elif fits(value, declared.dtype):
+                args.append(ScalarArg(value, declared.ctype, declared.dtype))
             else:
-                where = f"argument {position} {self._of}"
-                args.append(ScalarArg(evaluate(text, self.values, what=where, case=self.case.name), "int64_t", "i64"))
+                raise InputError(
+                    f"{where} of case {self.case.name} does not fit its parameter",
+                    value=f"{text} = {value}{Expression.parse(text).at(self.values)} for {declared}",
+                    next_step="Annotate the parameter with a wider type, or not at all.",
+                )
         return tuple(args)
 
 

@@ -16,6 +16,7 @@ class Parameter:
     ctype: the type as written, without qualifiers of the pointer itself; dtype: of the scalar or of the pointer's
     target, None where it is `void`, a type parameter of the template (then `template_type` names it), or unknown.
     const: the target of the pointer is const. constant: a Triton `constexpr`, given by value at compile time.
+    default: it may be left out (Python).
     """
 
     name: str
@@ -25,6 +26,7 @@ class Parameter:
     dtype: Dtype | None = None
     template_type: str | None = None
     constant: bool = False
+    default: bool = False
     problem: str | None = None
 
     def __str__(self) -> str:

@@ -2,10 +2,65 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from ...store.models import Facts
+from ...store.models import Dtype, Facts
+from ..header.plan import PlannedLaunch, PointerArg, ScalarArg
+
+
+@dataclass(frozen=True)
+class FormParameter:
+    """What one parameter of a form is, and what its compiler assumed of the argument.
+
+    dtype: of a number; None: a pointer. equals: compiled in, so no parameter at all. multiple: a divisor of the number.
+    """
+
+    dtype: Dtype | None
+    equals: int | None = None
+    multiple: int = 1
+
+    def holds(self, argument: PointerArg | ScalarArg) -> bool:
+        """Whether the assumption is true of an argument."""
+        if not isinstance(argument, ScalarArg):
+            return self.dtype is None
+        fits = self.equals is None or argument.value == self.equals
+        return self.dtype is not None and fits and argument.value % self.multiple == 0
+
+    def passed(self, argument: PointerArg | ScalarArg) -> PointerArg | ScalarArg:
+        """The argument in the parameter's own type."""
+        if not isinstance(argument, ScalarArg) or self.dtype is None:
+            return argument
+        return replace(argument, dtype=self.dtype)
+
+
+@dataclass(frozen=True)
+class Form:
+    """One compiled form of a kernel's launch number `launch`, for arguments of which its assumptions are true.
+
+    threads: of a block, as the compiler fixed them; smem: dynamic shared memory in bytes; ctas: blocks of a cluster
+    that stand for one block of the grid, along x; trailing: null pointers that follow the arguments.
+    """
+
+    launch: int
+    symbol: str
+    threads: int
+    smem: int
+    ctas: int
+    parameters: tuple[FormParameter, ...]
+    trailing: int
+
+    def placed(self, launch: PlannedLaunch) -> PlannedLaunch | None:
+        """The launch as this form takes it; None where an assumption is not true of its arguments."""
+        pairs = list(zip(self.parameters, launch.args, strict=True))
+        if not all(parameter.holds(argument) for parameter, argument in pairs):
+            return None
+        args = [parameter.passed(argument) for parameter, argument in pairs if parameter.equals is None]
+        nothing = [ScalarArg(0, "void*", "u64")] * self.trailing
+        x, y, z = launch.grid
+        block, grid = (self.threads, 1, 1), (x * self.ctas, y, z)
+        return replace(launch, args=(*args, *nothing), grid=grid, block=block, smem=self.smem)
 
 
 @dataclass(frozen=True)
@@ -15,13 +70,28 @@ class Build:
     binary: the artefact in the content-addressed cache (a cubin, a shared object), None where `facts.ok` is false.
     symbols: for each launch entry as the header writes it, the symbol to load from the binary.
     log: what the compiler printed, in the user's file name and line numbers.
+    forms: where the compiler decides how a launch is made (Triton), most special first; empty elsewhere.
     """
 
     binary: Path | None
     facts: Facts
     symbols: dict[str, str] = field(default_factory=dict)
     log: str = ""
+    forms: tuple[Form, ...] = ()
 
     @property
     def ok(self) -> bool:
         return self.facts.ok
+
+    def placed(self, launches: Sequence[PlannedLaunch]) -> list[tuple[str, PlannedLaunch]]:
+        """The symbol and the final shape of every launch of one case, in the kernel's order."""
+        if not self.forms:
+            return [(self.symbols[launch.entry], launch) for launch in launches]
+        return [self._in_form(number, launch) for number, launch in enumerate(launches)]
+
+    def _in_form(self, number: int, launch: PlannedLaunch) -> tuple[str, PlannedLaunch]:
+        for form in self.forms:
+            placed = form.placed(launch) if form.launch == number else None
+            if placed is not None:
+                return form.symbol, placed
+        raise AssertionError(f"no form for launch {number}: every case of the task had one when it was compiled")

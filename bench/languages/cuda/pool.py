@@ -17,7 +17,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 from ....store.errors import DeviceError
 from .protocol import PREFIX, FrameError, body_length, decode, encode
@@ -44,11 +44,13 @@ class Outcome:
     failure: str | None = None
 
 
-class CompilePool:
-    """Up to `workers` compile processes (default: one a core), started when first needed. Threads may share it."""
+class WorkerPool:
+    """Up to `workers` processes (default: one a core) that run `module` with these arguments behind the descriptor of
+    their socket, started when first needed; see `worker.serve`. Threads may share it. install: how to mend them.
+    """
 
-    def __init__(self, toolchain: Toolchain | None = None, *, workers: int | None = None) -> None:
-        self.toolchain = toolchain or find_toolchain()
+    def __init__(self, module: str, arguments: Sequence[str], *, install: str, workers: int | None = None) -> None:
+        self._command = (module, tuple(arguments), install)
         count = workers or len(os.sched_getaffinity(0))
         self._slots: queue.LifoQueue[_Worker | None] = queue.LifoQueue()
         for _ in range(count):
@@ -56,7 +58,7 @@ class CompilePool:
         self._count = count
         self._closed = False
 
-    def __enter__(self) -> CompilePool:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
@@ -69,10 +71,66 @@ class CompilePool:
         workers = [self._slots.get() for _ in range(self._count)]
         try:
             for index, worker in enumerate(workers):
-                workers[index] = worker or _Worker(self.toolchain)
+                workers[index] = worker or _Worker(*self._command)
         finally:
             for worker in workers:
                 self._slots.put(worker)
+
+    def run(
+        self,
+        commands: Sequence[Sequence[str]],
+        *,
+        files: Mapping[str, bytes],
+        outputs: Sequence[str] = (),
+        log_bytes: int = 1 << 20,
+        deadline_s: float,
+    ) -> Outcome:
+        """Programs run one after another in a folder that holds `files`; those of `outputs` that exist come back."""
+        job = {
+            "kind": "command",
+            "commands": [list(argv) for argv in commands],
+            "outputs": list(outputs),
+            "log_bytes": log_bytes,
+            "deadline_s": deadline_s,
+        }
+        return self.do(job, placed(job, files))
+
+    def close(self) -> None:
+        """End every idle worker. A worker that is busy ends when its job does."""
+        self._closed = True
+        with contextlib.suppress(queue.Empty):
+            while True:
+                worker = self._slots.get_nowait()
+                if worker is not None:
+                    worker.close()
+
+    def do(self, job: dict[str, Any], blobs: dict[str, bytes]) -> Outcome:
+        """One job of a kind that the workers know. Raises DeviceError where the machinery fails."""
+        if self._closed:
+            raise DeviceError("the compile pool is closed", next_step="Make a new CompilePool.")
+        worker = self._slots.get()
+        try:
+            # A worker that died between jobs (out of memory, a person's kill) is replaced once; dying on this job is
+            # an error.
+            if worker is not None and not worker.alive():
+                worker.close()
+                worker = None
+            worker = worker or _Worker(*self._command)
+            return worker.do(job, blobs)
+        finally:
+            if worker is not None and (self._closed or not worker.alive()):
+                worker.close()
+                worker = None
+            self._slots.put(worker)
+
+
+class CompilePool(WorkerPool):
+    """A pool of workers that hold NVRTC."""
+
+    def __init__(self, toolchain: Toolchain | None = None, *, workers: int | None = None) -> None:
+        self.toolchain = toolchain or find_toolchain()
+        arguments = [str(self.toolchain.nvrtc), str(self.toolchain.builtins)]
+        super().__init__(f"{__package__}.worker", arguments, install=INSTALL, workers=workers)
 
     def compile(
         self,
@@ -99,59 +157,14 @@ class CompilePool:
             "deadline_s": deadline_s,
         }
         blobs = {"source": source.encode(), **{f"header {key}": text.encode() for key, text in headers.items()}}
-        return self._do(job, blobs | _placed(job, {key: text.encode() for key, text in (files or {}).items()}))
-
-    def run(
-        self,
-        commands: Sequence[Sequence[str]],
-        *,
-        files: Mapping[str, bytes],
-        outputs: Sequence[str] = (),
-        log_bytes: int = 1 << 20,
-        deadline_s: float,
-    ) -> Outcome:
-        """Programs run one after another in a folder that holds `files`; those of `outputs` that exist come back."""
-        job = {
-            "kind": "command",
-            "commands": [list(argv) for argv in commands],
-            "outputs": list(outputs),
-            "log_bytes": log_bytes,
-            "deadline_s": deadline_s,
-        }
-        return self._do(job, _placed(job, files))
-
-    def close(self) -> None:
-        """End every idle worker. A worker that is busy ends when its job does."""
-        self._closed = True
-        with contextlib.suppress(queue.Empty):
-            while True:
-                worker = self._slots.get_nowait()
-                if worker is not None:
-                    worker.close()
-
-    def _do(self, job: dict[str, Any], blobs: dict[str, bytes]) -> Outcome:
-        if self._closed:
-            raise DeviceError("the compile pool is closed", next_step="Make a new CompilePool.")
-        worker = self._slots.get()
-        try:
-            # A worker that died between jobs (out of memory, a person's kill) is replaced once; dying on this job is
-            # an error.
-            if worker is not None and not worker.alive():
-                worker.close()
-                worker = None
-            worker = worker or _Worker(self.toolchain)
-            return worker.do(job, blobs)
-        finally:
-            if worker is not None and (self._closed or not worker.alive()):
-                worker.close()
-                worker = None
-            self._slots.put(worker)
+        return self.do(job, blobs | placed(job, {key: text.encode() for key, text in (files or {}).items()}))
 
 
 class _Worker:
     """One compile process and the socket to it."""
 
-    def __init__(self, toolchain: Toolchain) -> None:
+    def __init__(self, module: str, arguments: Sequence[str], install: str) -> None:
+        self._install = install
         ours, theirs = socket.socketpair()
         # No descriptor but the socket, no variable but these: nothing of the user's reaches a compiler.
         environment = {
@@ -161,12 +174,10 @@ class _Worker:
             "OMP_NUM_THREADS": "1",
             **{name: os.environ[name] for name in ("TMPDIR", "PYTHONPATH", "VIRTUAL_ENV") if name in os.environ},
         }
-        module = f"{__package__}.worker"
-        arguments = [str(theirs.fileno()), str(toolchain.nvrtc), str(toolchain.builtins)]
         self._socket = ours
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 closed in close()
         self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", module, *arguments],
+            [sys.executable, "-P", "-m", module, str(theirs.fileno()), *arguments],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=self._errors,
@@ -232,11 +243,11 @@ class _Worker:
         return DeviceError(
             f"the compile worker failed ({why})",
             value=lines[-1] if lines else f"exit code {self._process.returncode}",
-            next_step=f"Try again; if it stays, reinstall the compiler. {INSTALL}.",
+            next_step=f"Try again; if it stays, reinstall the compiler. {self._install}.",
         )
 
 
-def _placed(job: dict[str, Any], files: Mapping[str, bytes]) -> dict[str, bytes]:
+def placed(job: dict[str, Any], files: Mapping[str, bytes]) -> dict[str, bytes]:
     """The files as blobs, and in the job the folder to work in: as deep as the names with `../` need."""
     depth = max((name.split("/").count("..") for name in files), default=0)
     job["folder"] = "/".join(["d"] * depth) or "."

@@ -21,6 +21,7 @@ import sys
 import tempfile
 import time
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,9 @@ from ...landlock import fence_this_process
 from ...processes import die_with_parent
 from .nvrtc import Nvrtc, NvrtcError
 from .protocol import decode, encode, read_frame, write_all
+
+Job = dict[str, Any]
+Blobs = dict[str, bytes]
 
 JOB_BYTES = 64 << 20
 ANSWER_BYTES = 160 << 20
@@ -45,14 +49,18 @@ _WARM_UP = 'extern "C" __global__ void warm(float* x) { x[0] = 1.0f; }'
 def confine(job: dict[str, Any]) -> None:
     """Give up what a compiler does not need, in the child before it sees untrusted text: resource limits, and a fence
     around the current folder, the system's files and the compilers' own. Whatever the kernel lacks stays open.
+
+    A job that is `alone` starts no program either; `file_bytes` is the most it may write into one file.
     """
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (_FILE_BYTES, _FILE_BYTES))
+    file_bytes = job.get("file_bytes", _FILE_BYTES)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (file_bytes, file_bytes))
     resource.setrlimit(resource.RLIMIT_AS, (_ADDRESS_BYTES, _ADDRESS_BYTES))
     programs = [sys.argv[2], *(argv[0] for argv in job.get("commands", []))]
     words = [*job.get("options", []), *(word for argv in job.get("commands", []) for word in argv)]
     folders = [word[2:] for word in words if word.startswith("-I/")]  # the user's and the toolchain's, never a kernel's
-    fence_this_process([*SYSTEM_READABLE, *program_places(programs), *folders], [str(Path.cwd())])
+    readable = [*SYSTEM_READABLE, *program_places(programs), *folders]
+    fence_this_process(readable, [str(Path.cwd())], alone=job.get("alone", False))
 
 
 def main() -> None:
@@ -68,17 +76,27 @@ def main() -> None:
         os.execv(sys.executable, [sys.executable, "-m", __spec__.name, *sys.argv[1:], _COLD])
     if threads != 1:
         raise RuntimeError(f"{threads} threads in the compile worker: forking would not be safe")
+    serve(control, lambda job, blobs: _compile(nvrtc, job, blobs))
+
+
+def serve(control: int, compile_job: Callable[[Job, Blobs], tuple[Job, Blobs]]) -> None:
+    """Do jobs until the client closes its end; those of kind `command` here, the others by `compile_job`, in a child.
+
+    Only in a process of one thread, which forks for every job.
+    """
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
     write_all(control, encode({"ready": True}))
     while (frame := read_frame(control, JOB_BYTES)) is not None:
         job, blobs = decode(frame)
-        header, answer = _run(nvrtc, control, job, blobs)
+        header, answer = _run(compile_job, control, job, blobs)
         if header["ended"] == "abandoned":
             break
         write_all(control, encode(header, {"answer": answer}))
 
 
-def _run(nvrtc: Nvrtc, control: int, job: dict[str, Any], blobs: dict[str, bytes]) -> tuple[dict[str, Any], bytes]:
+def _run(
+    compile_job: Callable[[Job, Blobs], tuple[Job, Blobs]], control: int, job: Job, blobs: Blobs
+) -> tuple[Job, bytes]:
     """Fork the job's child, take its answer, and see that nothing of it is left."""
     folder = Path(tempfile.mkdtemp(prefix="kforecast-compile-"))
     started = time.monotonic()
@@ -88,7 +106,7 @@ def _run(nvrtc: Nvrtc, control: int, job: dict[str, Any], blobs: dict[str, bytes
         if child == 0:
             os.close(reader)
             os.close(control)
-            _child(nvrtc, job, blobs, writer, folder)
+            _child(compile_job, job, blobs, writer, folder)
         os.close(writer)
         # The child does the same: whoever comes second is refused, and the child may be gone already.
         with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -144,7 +162,9 @@ def _end(child: int) -> int:
     return code
 
 
-def _child(nvrtc: Nvrtc, job: dict[str, Any], blobs: dict[str, bytes], writer: int, folder: Path) -> None:
+def _child(
+    compile_job: Callable[[Job, Blobs], tuple[Job, Blobs]], job: Job, blobs: Blobs, writer: int, folder: Path
+) -> None:
     """The whole life of a child; never returns."""
     code = 1
     try:
@@ -161,7 +181,7 @@ def _child(nvrtc: Nvrtc, job: dict[str, Any], blobs: dict[str, bytes], writer: i
         resource.setrlimit(resource.RLIMIT_CPU, (cpu, cpu))
         confine(job)
         _place(job, blobs)
-        header, files = _compile(nvrtc, job, blobs) if job["kind"] == "nvrtc" else _command(job)
+        header, files = _command(job) if job["kind"] == "command" else compile_job(job, blobs)
         write_all(writer, encode(header, files))
         code = 0
     finally:
