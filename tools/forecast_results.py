@@ -95,10 +95,14 @@ def forecast_result(
     hint: str = "",
 ) -> ForecastResult:
     """The answer for one candidate. reply: calibrated. called, against: candidate and baseline as people call them.
-    audited: the audit drew it. hint: what the choice of backend left to say."""
+    audited: the audit drew it. hint: what the choice of backend left to say. What does not compile is not correct and
+    has no S, whatever was forecast of it."""
     calibration = standing.calibration
+    fails = facts is not None and not facts.ok
+    if fails:
+        reply = None
     return ForecastResult(
-        summary=_summary(called, against, reply, decided),
+        summary=f"{called} does not compile: drop it." if fails else _summary(called, against, reply, decided),
         forecast_id=None if forecast is None else forecast.id,
         candidate_id=candidate_id,
         baseline_id=baseline_id,
@@ -106,7 +110,7 @@ def forecast_result(
         decision=decided.kind,
         answer=decided.answer,
         reason=_short(decided.reason, _REASON),
-        p_correct=None if reply is None else round(reply.p_correct, 3),
+        p_correct=0.0 if fails else None if reply is None else round(reply.p_correct, 3),
         p_faster=None if reply is None else round(reply.p_faster, 3),
         speedup_median=_speedup(reply, 0.5),
         speedup_p10=_speedup(reply, 0.1),

@@ -199,6 +199,7 @@ def test_a_kernel_that_does_not_compile_is_dropped(sources: Sources) -> None:
     assert result.compile is not None
     assert not result.compile.ok
     assert "does not compile" in result.reason
+    assert (result.p_correct, result.p_faster, result.speedup_median, result.p_bins) == (0.0, None, None, None)
 
 
 def test_equal_programs_tie(sources: Sources, tmp_path: Path) -> None:

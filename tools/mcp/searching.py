@@ -44,10 +44,7 @@ class Begin:
 
 async def search(roots: Roots, wanted: Begin) -> CallToolResult:
     """Begin a search and answer at once; see `descriptions.SEARCH`."""
-    told = _told(await in_thread(_start, roots, wanted))
-    if told["state"] in _MOVING:  # its worker has only just been started
-        told["next"] = f'Call get_status(id="{told["search_id"]}", wait_s=40).'
-    return reply(told)
+    return reply(_told(await in_thread(_start, roots, wanted)))
 
 
 def _start(roots: Roots, wanted: Begin) -> SearchResult:
@@ -149,8 +146,14 @@ async def look_at_search(
             await progress.say(lambda counted=counted: f"{counted} measured")  # type: ignore[misc]
             await anyio.sleep(min(_LOOK_S, progress.pause_s))
             row = searches.resolve(store, row.id)
-        told = _told(await in_thread(_look, row.id))
+        told = _told(await in_thread(_look, row.id), worked_on=await in_thread(_is_worked_on, store, row.id))
         return reply({**told, "candidates": await in_thread(_candidates, store, row.id)} if detail == "full" else told)
+
+
+def _is_worked_on(store: Store, search_id: str) -> bool:
+    from ..search.process import is_worked_on
+
+    return is_worked_on(store, search_id)
 
 
 def _candidates(store: Store, search_id: str) -> list[dict[str, Any]]:
@@ -191,14 +194,18 @@ def _stop(identity: str) -> SearchResult:
     return tell(identity, "stop", by="mcp")
 
 
-def _told(result: SearchResult) -> dict[str, Any]:
+def _told(result: SearchResult, *, worked_on: bool = True) -> dict[str, Any]:
+    """worked_on: whether a worker lives, or has only just been started."""
     plain: dict[str, Any] = result.model_dump(mode="json")
-    return {**plain, "next": _next(result) or result.next}
+    return {**plain, "next": _next(result, worked_on) or result.next}
 
 
-def _next(result: SearchResult) -> str | None:
+def _next(result: SearchResult, worked_on: bool) -> str | None:
     """What an agent can do now, where that is not what a person can."""
     best = result.best
+    if result.state in _MOVING and worked_on:
+        more = " More candidates are welcome meanwhile." if result.asks and result.state == "working" else ""
+        return f'Call get_status(id="{result.search_id}", wait_s=40).{more}'
     again = f'What came of each: get_status(id="{result.search_id}", wait_s=40, detail="full").'
     if result.state == "input_required" and result.asks:
         return (
