@@ -110,8 +110,10 @@ class Lane(Protocol):
         """Start what will be needed, without waiting for it: it starts while the first kernel compiles."""
         ...
 
-    def compile(self, kernel: Kernel, signatures: Sequence[Signature]) -> Build:
-        """Compile for this device."""
+    def compile(self, kernel: Kernel, signatures: Sequence[Signature], task: Task | None = None) -> Build:
+        """Compile for this device. task: the kernel's; Triton kernels need it, as what their compiler may assume of
+        arguments follows from the cases.
+        """
         ...
 
     def floor_us(self, task: Task, case: Case) -> float | None:

@@ -88,14 +88,14 @@ def measure(
     checked_before = set() if checked_before is None else checked_before
     try:
         progress("compiling")
-        candidate = _compile(job.candidate, lane)
+        candidate = _compile(job.candidate, lane, job.task)
         found.facts = candidate.build.facts
         found.labels += candidate.build.facts.labels
         if not candidate.build.ok:
             raise KernelFault(
                 "compile_error", candidate.build.facts.error or "it does not compile", candidate.build.log
             )
-        baseline = None if job.baseline is None else _baseline(job.baseline, lane)
+        baseline = None if job.baseline is None else _baseline(job.baseline, lane, job.task)
         if cancelled():
             raise Cancelled
         progress("waiting for the device")
@@ -113,13 +113,13 @@ def measure(
     return _measurement(job, lane, found)
 
 
-def _compile(kernel: Kernel, lane: Lane) -> Program:
+def _compile(kernel: Kernel, lane: Lane, task: Task) -> Program:
     parsed = signatures(kernel.source, kernel.language, kernel.includes)
-    return Program(kernel, parsed, lane.compile(kernel, parsed))
+    return Program(kernel, parsed, lane.compile(kernel, parsed, task))
 
 
-def _baseline(kernel: Kernel, lane: Lane) -> Program:
-    program = _compile(kernel, lane)
+def _baseline(kernel: Kernel, lane: Lane, task: Task) -> Program:
+    program = _compile(kernel, lane, task)
     if not program.build.ok:
         raise InputError(
             "the baseline does not compile",

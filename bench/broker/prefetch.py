@@ -6,7 +6,7 @@ import os
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 
-from ...store.models import Kernel
+from ...store.models import Kernel, Task
 from ..header.signature import signatures
 from ..lane import Lane
 from ..languages.build import Build
@@ -34,14 +34,14 @@ class Prefetch:
             count = threads or max(1, (len(os.sched_getaffinity(0)) - CORES_LEFT_FREE) // 2)
             self._threads = ThreadPoolExecutor(count, thread_name_prefix="kforecast-prefetch")
 
-    def ask(self, kernel: Kernel) -> bool:
+    def ask(self, kernel: Kernel, task: Task | None = None) -> bool:
         """Compile this kernel when a thread is free; whether it will be: False where that is of no use, or too many
         wait.
         """
         with self._mutex:
             if self._threads is None or kernel.id in self._asked or len(self._asked) >= self._most:
                 return False
-            self._asked[kernel.id] = self._threads.submit(self._compile, kernel)
+            self._asked[kernel.id] = self._threads.submit(self._compile, kernel, task)
         return True
 
     def settle(self, kernel_id: str) -> None:
@@ -67,9 +67,9 @@ class Prefetch:
         if threads is not None:
             threads.shutdown(wait=True, cancel_futures=True)
 
-    def _compile(self, kernel: Kernel) -> Build:
+    def _compile(self, kernel: Kernel, task: Task | None) -> Build:
         try:
-            return self._lane.compile(kernel, signatures(kernel.source, kernel.language, kernel.includes))
+            return self._lane.compile(kernel, signatures(kernel.source, kernel.language, kernel.includes), task)
         finally:
             self._forget(kernel.id)
 

@@ -79,7 +79,7 @@ class Service:
         ahead = self._ahead
         kernel = None if ahead is None else kernels.get(self.store, str(request.payload.get("kernel_id")))
         if ahead is not None and kernel is not None:
-            ahead.ask(kernel)
+            ahead.ask(kernel, tasks.get(self.store, kernel.task_id))
 
     def close(self) -> None:
         """End the device's helper processes, once nobody measures."""

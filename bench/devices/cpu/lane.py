@@ -80,7 +80,7 @@ class CpuLane:
     def warm_up(self) -> None:
         """Nothing to start: the candidate's process is a moment's work."""
 
-    def compile(self, kernel: Kernel, signatures: Sequence[Signature]) -> Build:
+    def compile(self, kernel: Kernel, signatures: Sequence[Signature], task: Task | None = None) -> Build:
         """Compile with the system compiler. Raises DeviceError where there is none."""
         return compile_c(
             kernel,

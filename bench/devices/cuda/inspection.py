@@ -94,13 +94,13 @@ def plan_of(program: Program, task: Task, case: Case, constants: Mapping[str, in
     zero = [tensor.name for tensor in task.tensors if tensor.zero] + [e.name for e in kernel.scratch if e.zero]
     launches = [
         {
-            "symbol": program.build.symbols[launch.entry],
+            "symbol": symbol,
             "grid": launch.grid,
             "block": launch.block,
             "smem": launch.smem,
             "args": [("s", scalar_bits(arg)) if isinstance(arg, ScalarArg) else ("t", arg.name) for arg in launch.args],
         }
-        for launch in plan_launches(kernel, task, case, program.signatures, constants)
+        for symbol, launch in program.build.placed(plan_launches(kernel, task, case, program.signatures, constants))
     ]
     return {
         "ordinal": ordinal,

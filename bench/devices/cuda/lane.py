@@ -15,6 +15,7 @@ from ...header.entry import instantiate
 from ...header.signature import Signature
 from ...languages.build import Build
 from ...languages.cuda.compile import compile_cuda
+from ...languages.triton.compile import compile_triton
 from ...tasks.floor import DeviceRates, floor_us
 from .clock import ClockCost, clock_cost
 from .device import DeviceFacts, device_facts, require_packages
@@ -59,8 +60,11 @@ class CudaLane:
 
     # -- compile -------------------------------------------------------------------------------------------------
 
-    def compile(self, kernel: Kernel, signatures: Sequence[Signature]) -> Build:
-        """Compile with NVRTC for this GPU's architecture, in the sandboxed pool. Needs no device."""
+    def compile(self, kernel: Kernel, signatures: Sequence[Signature], task: Task | None = None) -> Build:
+        """Compile with NVRTC or Triton for this GPU's architecture, in the sandboxed pool. Needs no device."""
+        if kernel.language == "triton":
+            assert task is not None, "Triton kernels are compiled for a task's cases"
+            return compile_triton(kernel, task, signatures, arch=self.facts.arch, constants=self.constants)
         names = {}
         for launch in kernel.launches:
             values = {**self.constants, **kernel.tunables}

@@ -138,11 +138,11 @@ class CudaSession:
         zero += [layout.scratch[side, entry.name][:2] for entry in program.kernel.scratch if entry.zero]
         return {
             "module": self._modules[side],
-            "launches": [self._launch(side, program, launch, layout) for launch in launches],
+            "launches": [self._launch(side, *placed, layout) for placed in program.build.placed(launches)],
             "zero": zero,
         }
 
-    def _launch(self, side: Side, program: Program, launch: PlannedLaunch, layout: Layout) -> dict[str, Any]:
+    def _launch(self, side: Side, symbol: str, launch: PlannedLaunch, layout: Layout) -> dict[str, Any]:
         arguments: list[tuple[str, int]] = []
         for argument in launch.args:
             if isinstance(argument, ScalarArg):
@@ -153,7 +153,6 @@ class CudaSession:
                 arguments.append(("o", layout.outputs[argument.name][0]))
             else:
                 arguments.append(("o", layout.scratch[side, argument.name][0]))
-        symbol = program.build.symbols[launch.entry]
         return {"symbol": symbol, "grid": launch.grid, "block": launch.block, "smem": launch.smem, "args": arguments}
 
     def _layout(self, case: Case) -> Layout:

@@ -17,7 +17,7 @@ from kforecast.bench.tasks.builtin import builtin_task
 from kforecast.store import kernels, requests, tasks
 from kforecast.store.database import Store
 from kforecast.store.errors import DeviceError
-from kforecast.store.models import Facts, Kernel, Launch
+from kforecast.store.models import Facts, Kernel, Launch, Task
 
 
 class _Lane:
@@ -33,7 +33,7 @@ class _Lane:
     def warm_up(self) -> None:
         pass
 
-    def compile(self, kernel: Kernel, signatures: Sequence[Signature]) -> Build:
+    def compile(self, kernel: Kernel, signatures: Sequence[Signature], task: Task | None = None) -> Build:
         self.begun.release()
         assert self.gate.wait(30)
         if self.fails:
