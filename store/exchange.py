@@ -2,7 +2,8 @@
 
 A `.jsonl` file compressed by gzip, `.jsonl.gz`, is read as it is.
 
-A `.jsonl` file holds one noun a line, `{"kind": "kernel", "noun": {…}}`, after a first line that names the format. A
+A `.jsonl` file holds one noun a line, `{"kind": "kernel", "noun": {…}}`, after a first line that names the format.
+Lines of kind `origin`, which say what a recorded kernel was made from, are for replays and passed over here. A
 `.db` file is a small store of its own, in one file, as Datasette likes it. Requests stay where they are: an imported
 one would be work for somebody else's device.
 """
@@ -37,6 +38,8 @@ VERSION = 1
 """Of the `.jsonl` format."""
 ROWS = (".jsonl", ".jsonl.gz")
 """How the names of files end that hold one noun a line."""
+ORIGIN = "origin"
+"""Kind of a line that is no noun of the store."""
 
 # In this order every noun comes after those it refers to.
 _TABLES: dict[str, Table[Any]] = {
@@ -274,6 +277,8 @@ def _read_jsonl(path: Path) -> Iterator[_Entry]:
         if entry["kind"] == "export":
             if entry.get("version") != VERSION:
                 raise _bad(place, f"is of format version {entry.get('version')}, this kforecast reads {VERSION}")
+            continue
+        if entry["kind"] == ORIGIN:
             continue
         if entry["kind"] not in _TABLES:
             raise _bad(place, f"is of no known kind: {entry['kind']}")

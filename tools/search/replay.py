@@ -12,7 +12,7 @@ import hashlib
 import json
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from ...store.errors import InputError
+from ...store.exchange import ORIGIN
 from ...store.models import Forecast, Kernel, Measurement, Task
 from .bench import Job, Outcome
 
@@ -44,13 +45,15 @@ class Recorded:
 
 @dataclass(frozen=True)
 class Pool:
-    """The recorded kernels of an export. `parents`: recorded origins, child's kernel id to parent's."""
+    """The recorded kernels of an export. `parents`: recorded origins, child's kernel id to parent's; `ideas`: what made
+    a kernel of its parent, and the kind of idea."""
 
     path: Path
     tasks: dict[str, Task]
     recorded: dict[str, Recorded]
     parents: dict[str, str]
     forecasts: tuple[Forecast, ...] = ()
+    ideas: dict[str, tuple[str, str]] = field(default_factory=dict)
 
     def of_task(self, task_id: str) -> list[Recorded]:
         """The recorded kernels of one task, by id."""
@@ -97,6 +100,7 @@ def _read(path: Path, moment: int) -> Pool:
     parents: dict[str, str] = {}
     of_node: dict[str, str] = {}
     forecasts: list[Forecast] = []
+    ideas: dict[str, tuple[str, str]] = {}
     for place, kind, noun in _lines(path):
         try:
             if kind == "task":
@@ -113,6 +117,10 @@ def _read(path: Path, moment: int) -> Pool:
                 of_node[noun["id"]] = noun["kernel_id"]
                 if noun.get("parent_id") in of_node:
                     parents.setdefault(noun["kernel_id"], of_node[noun["parent_id"]])
+            elif kind == ORIGIN:
+                ideas[noun["kernel_id"]] = str(noun["idea"]), str(noun["tag"])
+                if noun["parent_id"] is not None:
+                    parents[noun["kernel_id"]] = noun["parent_id"]
         except (ValidationError, KeyError, TypeError) as error:
             what = f"a line is no {kind} ({str(error).splitlines()[0]})"
             raise InputError(what, value=place, next_step="Export the pool again.") from error
@@ -120,7 +128,7 @@ def _read(path: Path, moment: int) -> Pool:
     if not known:
         raise InputError("nothing measured is recorded in the file", value=path, next_step="Export measured kernels.")
     recorded = {id_: Recorded(kernels[id_], found, _noise(found)) for id_, found in known.items()}
-    return Pool(path, tasks, recorded, parents, tuple(forecasts))
+    return Pool(path, tasks, recorded, parents, tuple(forecasts), ideas)
 
 
 def _lines(path: Path) -> Iterator[tuple[str, str, dict[str, Any]]]:

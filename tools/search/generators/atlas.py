@@ -33,7 +33,8 @@ class AtlasGenerator(ListGenerator):
 
         for kernel in sorted(ordered, key=far):
             tunables = " ".join(f"{name}={value}" for name, value in kernel.tunables.items())
-            yield Proposal(kernel, f"{kernel.name} {tunables}".strip(), f"atlas:{kernel.name}")
+            idea, tag = self._pool.ideas.get(kernel.id, ("", ""))
+            yield Proposal(kernel, idea or f"{kernel.name} {tunables}".strip(), tag or f"atlas:{kernel.name}")
 
     def _similarity(self, one: str, other: str) -> float:
         recorded = self._pool.recorded

@@ -109,6 +109,8 @@ def _reciprocal(text: Text, kernel: Kernel) -> Iterator[Edit]:
             by = match["by"]
             if re.search(rf"\b{by}\s*(?:[+\-*/]?=[^=]|\+\+|--)", text.code[loop.start : loop.end]):
                 continue
+            if not re.search(rf"\b(?:float|double)\s+(?:\w+\s*=[^;]*,\s*)*{by}\b", text.code[: loop.start]):
+                continue  # of whole numbers the quotient is another one
             name = f"one_over_{by}"
             start, end = loop.body + match.start(), loop.body + match.end()
             code = text.code[:start] + f"* {name}" + text.code[end:]

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from ....store.models import Kernel
-from .loops import find_loops, is_first_on_line
+from .loops import find_loops, is_first_on_line, line_number
 from .rules import Edit, Rule, replaced
 from .sources import Text
 
@@ -151,6 +151,48 @@ def _vector(text: Text, kernel: Kernel) -> Iterator[Edit]:
         yield f"float4 reads in the loop over {var}: {body[:40]}", text.with_code(code)
 
 
+def _read_hints(text: Text, kernel: Kernel) -> Iterator[Edit]:
+    """Reads that name a path through the caches: another one, or none."""
+    for old in sorted(set(re.findall(r"\b__ld(?:g|cs|cg|ca|lu)\b", text.code))):
+        for new in ("__ldg", "__ldcs", "__ldcg", "__ldca"):
+            if new != old:
+                yield from replaced(text, rf"\b{old}\(", f"{new}(", f"{new} for {old}")
+        yield from replaced(text, rf"\b{old}\((?!&)", "*(", f"plain reads for {old}")
+
+
+def _write_hints(text: Text, kernel: Kernel) -> Iterator[Edit]:
+    """Writes that name a path through the caches: another one."""
+    for old in sorted(set(re.findall(r"\b__st(?:cs|cg|wt|wb)\b", text.code))):
+        for new in ("__stcs", "__stcg", "__stwt", "__stwb"):
+            if new != old:
+                yield from replaced(text, rf"\b{old}\(", f"{new}(", f"{new} for {old}")
+
+
+def _other_bounds(text: Text, kernel: Kernel) -> Iterator[Edit]:
+    """Another number of blocks that should fit on a multiprocessor, or none."""
+    bounds = r"__launch_bounds__\(\s*([^(),]+(?:\([^()]*\))?[^(),]*?)\s*(?:,\s*([^()]+))?\)"
+    for match in re.finditer(bounds, text.code):
+        for blocks in ("", "1", "2", "3", "4", "6", "8"):
+            if blocks != (match[2] or "").strip():
+                new = f"__launch_bounds__({match[1]}{', ' if blocks else ''}{blocks})"
+                code = text.code[: match.start()] + new + text.code[match.end() :]
+                yield f"{blocks or 'any number of'} blocks a multiprocessor", text.with_code(code)
+
+
+def _partly_unrolled(text: Text, kernel: Kernel) -> Iterator[Edit]:
+    """Loops that are unrolled whole: in parts, or not."""
+    for match in re.finditer(r"#pragma unroll[ \t]*$", text.code, re.MULTILINE):
+        for factor in ("1", "2", "4", "8"):
+            code = f"{text.code[: match.start()]}#pragma unroll {factor}{text.code[match.end() :]}"
+            yield f"unroll {factor} on code line {line_number(text.code, match.start())}", text.with_code(code)
+
+
+def _quotients(text: Text, kernel: Kernel) -> Iterator[Edit]:
+    """Reciprocals and square roots in one instruction."""
+    yield from replaced(text, r"(?<![\w.])1\.0f / (\w+)(?=\s*[;,)])", r"__frcp_rn(\1)", "__frcp_rn for reciprocals")
+    yield from replaced(text, r"\bsqrtf\(", "__fsqrt_rn(", "__fsqrt_rn")
+
+
 CUDA_RULES: tuple[Rule, ...] = (
     Rule("block", ("cuda",), _block),
     Rule("launch-bounds", ("cuda",), _launch_bounds),
@@ -160,4 +202,9 @@ CUDA_RULES: tuple[Rule, ...] = (
     Rule("shuffles", ("cuda",), _shuffles),
     Rule("padding", ("cuda",), _padding),
     Rule("vector", ("cuda",), _vector),
+    Rule("read-hints", ("cuda",), _read_hints),
+    Rule("write-hints", ("cuda",), _write_hints),
+    Rule("bounds", ("cuda",), _other_bounds),
+    Rule("part-unroll", ("cuda",), _partly_unrolled),
+    Rule("quotients", ("cuda",), _quotients),
 )

@@ -1,0 +1,268 @@
+"""Live searches: `puct` with forecasts against both controls, at equal GPU seconds, several seeds, winners claimed.
+
+On the GPU machine, from the checkout's root, in one call of at most 280 s:
+
+    scripts/gpu/run.sh live --seconds 255        results: $OUT/live.json, live.jsonl.gz
+
+Each search starts from a task's seed kernel with the generators `edits` and `tune`. The forecaster is `learned`, told
+only what its own search has measured (`learned-here`): searches share a store and must not learn from each other. Its
+model is trained on the recorded pool without the searched tasks. Several searches run at once and take turns on the
+device, so that it never waits for a compiler; a search's GPU seconds are those of its own measurements. At the end the
+best kernel of each task and arm is measured against the seed with effort `claim`, as far as the time goes: those of
+`puct` first.
+
+`--dry` searches from C seeds on the cpu.
+"""
+
+from __future__ import annotations
+
+import gzip
+import multiprocessing
+import tempfile
+import traceback
+from collections import defaultdict
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from common import ROOT, Clock, median, options, report, say, table
+
+from kforecast.bench.tasks.builtin import builtin_kernel
+from kforecast.store import exchange
+from kforecast.store.database import Store
+from kforecast.store.errors import KforecastError
+from kforecast.surrogate.learned.model import save
+from kforecast.surrogate.learned.train import train
+from kforecast.tools.datasets import newest, opened, sample_of
+from kforecast.tools.learned import own_path
+from kforecast.tools.measure import measure
+from kforecast.tools.search.report import report_of
+from kforecast.tools.search.use import search
+
+TASKS = "softmax_rows,layernorm,transpose,gemm_f32"
+POOLS = tuple(ROOT / "docs" / "results" / name for name in ("h200_pool.jsonl.gz", "h200_kernels.jsonl.gz"))
+CONTROLS = ("control-random", "control-all")
+
+
+@dataclass(frozen=True)
+class Job:
+    """One search."""
+
+    task: str
+    seed: int
+    arm: str
+    policy: str
+    forecaster: str
+    budget: str
+    device: str
+    language: Any
+
+
+def arms(forecaster: str) -> dict[str, tuple[str, str]]:
+    """What is compared: policy and forecaster by name."""
+    return {f"puct+{forecaster}": ("puct", forecaster), **{name: (name, "base-rate") for name in CONTROLS}}
+
+
+def main() -> None:
+    parser = options(__doc__, seconds=255)
+    parser.add_argument("--tasks", default=TASKS)
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--budget", default="2.5gpu-s", help="of each search (2.5gpu-s)")
+    parser.add_argument("--forecaster", default="learned-here")
+    parser.add_argument("--at-once", type=int, default=6)
+    parser.add_argument("--pool", type=Path, default=next((path for path in POOLS if path.exists()), None))
+    parser.add_argument("--claims", type=float, default=60, help="seconds kept for claims (60)")
+    asked = parser.parse_args()
+    clock = Clock(asked.seconds - asked.claims)
+    tasks = asked.tasks.split(",")
+    device, language = ("cpu", "c") if asked.dry else (asked.device, "cuda")
+    with Store.open() as store:
+        trained = _train(store, asked.pool, tasks) if asked.forecaster.startswith("learned") else ""
+    jobs = [
+        Job(task, seed, arm, policy, forecaster, asked.budget, device, language)
+        for seed in range(asked.seeds)
+        for task in tasks
+        for arm, (policy, forecaster) in arms(asked.forecaster).items()
+    ]
+    rows = _searches(jobs, asked.at_once, clock)
+    searched_s = clock.elapsed
+    claims = _claims(rows, list(arms(asked.forecaster)), Clock(asked.seconds - searched_s), device)
+    with Store.open() as store:
+        exported = _export(store, asked.out)
+    summary = {
+        "searches": len(rows),
+        "left_out": len(jobs) - len(rows),
+        "searched_s": searched_s,
+        "gpu_seconds": sum(row["spent"].get("gpu_seconds", 0.0) for row in rows if "spent" in row),
+        "seconds": searched_s + sum(claim["seconds"] for claim in claims),
+        "trained": trained,
+        **exported,
+    }
+    text = _text(rows, claims, list(arms(asked.forecaster)), summary)
+    report(asked.out, "live", device, {**summary, "budget": asked.budget, "claims": claims}, rows, text)
+
+
+def _train(store: Store, pool: Path | None, left_out: Sequence[str]) -> str:
+    """A model of the pool's other tasks, as the user's own beside the store; what it was trained on, in words."""
+    if pool is None:
+        return "the shipped model"
+    with opened(str(pool)) as rows:
+        names = {}
+        samples = []
+        for kernel, measurement in newest(rows):
+            names[kernel.task_id] = measurement.task_name
+            if measurement.task_name not in left_out:
+                samples.append(sample_of(kernel, measurement))
+    save(train(samples), own_path(store))
+    others = sorted(set(names.values()) - set(left_out))
+    return f"{len(samples)} kernels of {pool.name}: {', '.join(others)}"
+
+
+def _searches(jobs: Sequence[Job], at_once: int, clock: Clock) -> list[dict[str, Any]]:
+    """All searches, several at once; none begins when the time is over. A search that fails is a row that says so."""
+    rows = []
+    waiting = list(reversed(jobs))
+    # Fresh interpreters: a fork of a process with threads and an open store is a broken one.
+    with ProcessPoolExecutor(at_once, mp_context=multiprocessing.get_context("spawn")) as pool:
+        running = {pool.submit(run, waiting.pop()) for _ in range(min(at_once, len(waiting)))}
+        while running:
+            done = next(as_completed(running))
+            running.remove(done)
+            rows.append(done.result())
+            say(f"{clock.elapsed:6.1f} s  {_told(rows[-1])}")
+            if waiting and not clock.over:
+                running.add(pool.submit(run, waiting.pop()))
+    if waiting:
+        say(f"time is over: {len(waiting)} searches left out")
+    return rows
+
+
+def run(job: Job) -> dict[str, Any]:
+    """One search, in a process of its own."""
+    row: dict[str, Any] = {"task": job.task, "seed": job.seed, "arm": job.arm}
+    begin = Clock(0)
+    try:
+        with Store.open() as store:
+            path = builtin_kernel(job.task, job.language, "seed")
+            assert path is not None, "every task has a seed kernel"
+            result = search(
+                str(path),
+                budget=job.budget,
+                device=job.device,
+                policy=job.policy,
+                forecaster=job.forecaster,
+                generator="edits+tune",
+                random_seed=job.seed,
+                measuring=1,
+                verify=False,
+                detached=False,
+                store=store,
+            )
+            told = report_of(store, result.search_id)
+    except Exception as error:  # noqa: BLE001 -- one search must not end a run that a machine was started for
+        traceback.print_exc()
+        return row | {"error": f"{type(error).__name__}: {error}"}
+    best = result.best
+    return row | {
+        "search": result.search_id,
+        "state": result.state,
+        "best": None if best is None else best.model_dump(mode="json"),
+        "spent": result.spent,
+        "wall_s": round(begin.elapsed, 2),
+        "curve": [[round(p.gpu_seconds, 4), p.candidates, p.measurements, 2.0**p.log2] for p in told.curve],
+        "decisions": told.decisions,
+        "verdicts": told.verdicts,
+        "diff": told.diff,
+    }
+
+
+def _told(row: dict[str, Any]) -> str:
+    if "error" in row:
+        return f"{row['task']} seed {row['seed']} {row['arm']}: {row['error']}"
+    found, spent = row["best"], row["spent"]
+    best = "nothing" if found is None else f"{found['speedup']:.3f}x"
+    return (
+        f"{row['task']:14s} seed {row['seed']} {row['arm']:18s} {best}; {spent.get('candidates', 0):.0f} candidates, "
+        f"{spent.get('measurements', 0):.0f} measured, {spent.get('gpu_seconds', 0):.2f} GPU s, {row['wall_s']:.1f} s"
+    )
+
+
+def _claims(rows: Sequence[dict[str, Any]], names: Sequence[str], clock: Clock, device: str) -> list[dict[str, Any]]:
+    """The best kernel of each task and arm against its task's seed, arms in their order, while there is time."""
+    best: dict[tuple[int, str], dict[str, Any]] = {}
+    for row in rows:
+        key = (names.index(row["arm"]), row["task"])
+        if row.get("best") is not None and row["best"]["speedup"] > best.get(key, {"speedup": 1.0})["speedup"]:
+            best[key] = row["best"]
+    claims = []
+    with Store.open() as store:
+        for (arm, task), found in sorted(best.items(), key=lambda entry: entry[0]):
+            if clock.over:
+                break
+            begin = Clock(0)
+            claim = {"task": task, "arm": names[arm], "kernel": found["kernel_id"], "searched": found["speedup"]}
+            try:
+                got = measure(found["kernel_id"], baseline="seed", device=device, effort="claim", store=store)
+                claim |= {
+                    "verdict": got.verdict,
+                    "comparison": got.comparison,
+                    "speedup": got.speedup,
+                    "low": got.speedup_low,
+                    "high": got.speedup_high,
+                    "percent_of_floor": got.percent_of_floor,
+                }
+            except KforecastError as error:
+                claim |= {"verdict": "no answer", "reason": str(error)}
+            claims.append(claim | {"seconds": round(begin.elapsed, 2)})
+            say(f"claim {claims[-1]}")
+    return claims
+
+
+def _export(store: Store, out: Path) -> dict[str, Any]:
+    """All that was measured, compressed: for whoever trains on it."""
+    out.mkdir(parents=True, exist_ok=True)
+    packed = out / "live.jsonl.gz"
+    with tempfile.TemporaryDirectory(prefix="kforecast-export-") as folder:
+        plain = Path(folder) / "live.jsonl"
+        counts = exchange.export(store, plain)
+        with plain.open("rb") as source, gzip.open(packed, "wb", compresslevel=9) as target:
+            target.writelines(source)
+    return {"exported": counts, "exported_mb": packed.stat().st_size / 1e6}
+
+
+def at(curve: Sequence[Sequence[float]], seconds: float) -> float:
+    """The best S of a curve after so many GPU seconds; 1 before its first point."""
+    return max((point[3] for point in curve if point[0] <= seconds), default=1.0)
+
+
+def _text(
+    rows: Sequence[dict[str, Any]], claims: Sequence[dict[str, Any]], names: Sequence[str], summary: dict[str, Any]
+) -> str:
+    groups: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
+    for row in rows:
+        if "error" not in row:
+            groups[(row["task"], row["arm"])].append(row)
+    lines = []
+    for task in dict.fromkeys(row["task"] for row in rows):
+        most = max((row["spent"]["gpu_seconds"] for row in rows if row["task"] == task and "spent" in row), default=0.0)
+        for name in names:
+            group = groups[(task, name)]
+            shares = [median([at(row["curve"], share * most) for row in group]) for share in (0.25, 0.5, 1.0)]
+            ends = [at(row["curve"], most) for row in group]
+            counts = [median([row["spent"][kind] for row in group]) for kind in ("candidates", "measurements")]
+            wall = median([row["wall_s"] for row in group])
+            lines.append([task, name, len(group), *shares, max(ends, default=None), *counts, wall])
+    columns = ["task", "arm", "seeds", "S at 25%", "at 50%", "at the end", "best", "candidates", "measured", "wall s"]
+    claimed = [
+        [one["task"], one["arm"], one["searched"], one.get("speedup"), one.get("low"), one.get("high"), one["verdict"]]
+        for one in claims
+    ]
+    told = [f"{key}: {value:.4g}" if isinstance(value, float) else f"{key}: {value}" for key, value in summary.items()]
+    claim_columns = ["claim", "arm", "S searched", "S claimed", "low", "high", "verdict"]
+    return "\n".join([table(columns, lines), "", table(claim_columns, claimed), "", *told])
+
+
+if __name__ == "__main__":
+    main()
