@@ -23,9 +23,10 @@ from .scratch import scratch_folder
 from .service import Service
 
 IDLE_S = float(os.environ.get("KFORECAST_BROKER_IDLE_S", "300"))
-WORKERS = 2
-"""Requests in hand at once: one compiles and is written up while another one measures."""
-_SWITCH_S = 2e-4
+WORKERS = 1
+"""Requests in hand at once. With a second thread, compiling and writing up while the first one measures, an H200 gave
+16.9 kernels a second, against 17.4 with one (docs/results/h200_batch.json), and held the device 46 ms a kernel instead
+of 33: both share one interpreter, also where it changes threads every 0.2 ms."""
 _TICK_S = 1.0
 _GRACE_S = 1.0
 """How long a request outlives the client that vanished: a client that reconnects at once is not punished."""
@@ -311,18 +312,8 @@ class _Client:
             self.connection.send(line.replace("\n", " ").encode() + b"\n")
 
 
-def take_short_turns() -> None:
-    """Let threads of this process give way after a fraction of a millisecond of Python.
-
-    The one that measures waits for its helper processes a dozen times in a measurement; with Python's own five
-    milliseconds it would then wait as long, each time, for the one that writes up a result.
-    """
-    sys.setswitchinterval(_SWITCH_S)
-
-
 def main(device: str) -> int:
     """Run a broker in this process."""
-    take_short_turns()
     try:
         with scratch_folder():
             return Broker(device).serve()

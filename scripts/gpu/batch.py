@@ -23,7 +23,7 @@ from typing import Any
 
 from common import EXHIBITS, SLOW_SEEDS, Bench, Clock, load, options, quantile, report, say, shipped, table
 
-from kforecast.bench.broker.server import WORKERS, take_short_turns
+from kforecast.bench.broker.server import WORKERS
 from kforecast.bench.header.configure import configurations
 from kforecast.bench.header.load import load_kernel
 from kforecast.bench.tasks.builtin import builtin_kernel, builtin_names
@@ -65,7 +65,6 @@ def main() -> None:
     parser.add_argument("--tasks", nargs="*", default=None)
     parser.add_argument("--workers", type=int, default=WORKERS, help=f"requests in hand at once ({WORKERS})")
     asked = parser.parse_args()
-    take_short_turns()  # as a broker does
     device = "cpu" if asked.dry else asked.device
     rng = random.Random(asked.seed)
     with Bench(device) as bench, tempfile.TemporaryDirectory(prefix="kforecast-batch-") as folder:
