@@ -164,6 +164,22 @@ class Store:
                 if db.in_transaction:
                     db.execute("ROLLBACK")
 
+    def shrink(self) -> None:
+        """Give the space of dropped rows back to the file system (VACUUM), while no other process can write.
+
+        Takes as much free space as the rows that stay. Readers on an older moment keep the file long until the next
+        commits. Raises StoreLocked, StoreError where there is no space, or the store is read-only or in a transaction.
+        """
+        if not self.writable:
+            raise StoreError(
+                "The store was opened for reading only", value=self.path, next_step="Open it with Store.open to write."
+            )
+        with self._using() as db, fair_lock(self.path, timeout_s=self._timeout_s):
+            self.check_in_place()
+            db.execute("VACUUM")
+            self._checkpoint_at = 0
+            self._checkpoint_if_long()
+
     @property
     def journal_mode(self) -> str:
         """`wal`, or `delete` on a network file system."""
