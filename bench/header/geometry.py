@@ -65,11 +65,13 @@ def bare_launch(
         raise InputError(
             "grid or block is missing", value=entry, next_step="Give both, for example grid cdiv(N, 256) and block 256."
         )
+    if language == "triton" and not geometry.grid:
+        raise InputError("the grid is missing", value=entry, next_step="Give it, for example grid cdiv(N, 1024).")
     return (_launch(geometry, Launch(entry=entry, args=args)),)
 
 
 def _args_by_name(signature: Signature, task: Task | None) -> tuple[str, ...]:
-    names = tuple(parameter.name for parameter in signature.parameters)
+    names = tuple(parameter.name for parameter in signature.parameters if not parameter.constant)
     known = [] if task is None else [*(tensor.name for tensor in task.tensors), *task.size_names]
     unknown = next((name for name in names if name not in known), None)
     if unknown is not None:

@@ -17,6 +17,7 @@ from .files import CPP_SUFFIXES, check_source, language_of_file, read_includes, 
 from .geometry import Geometry, bare_launch, replace_launch
 from .header import Header, check_launch_names, parse_header, unused_tunables
 from .options import DEFAULT_CPP_STANDARD, TRITON_OPTIONS, check_options, is_cpp, labels
+from .python_signature import check_python
 from .scaffold import scaffold
 from .signature import Signature, signatures
 from .tokens import tokens
@@ -85,7 +86,9 @@ def load_kernel(
     header = None if block is None else parse_header(block)
     includes = read_includes(source, header.include if header else (), folder, roots) if _is_c(language) else {}
     found = signatures(source, language, includes)
-    if header is not None and language == "torch" and _launches_jit(header, source):
+    if not _is_c(language):
+        check_python(source, name)
+    if language == "torch" and _is_triton(header, source):
         language = "triton"
         found = signatures(source, language, includes)
     # A bare C function of a known task may need no launch at all: entry and args follow from its names.
@@ -154,9 +157,10 @@ def _language_of_text(source: str) -> Language:
     return "c"
 
 
-def _launches_jit(header: Header, source: str) -> bool:
+def _is_triton(header: Header | None, source: str) -> bool:
+    """Whether a Python file is one for the device alone: it launches a `jit` function, or says no launch and has one."""
     jitted = {entry.name for entry in signatures(source, "triton")}
-    return any(split_entry(launch.entry)[0] in jitted for launch in header.launches)
+    return bool(jitted) if header is None else any(split_entry(e.entry)[0] in jitted for e in header.launches)
 
 
 def _bare(

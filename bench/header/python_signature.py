@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import warnings
 from dataclasses import dataclass
 
+from ...store.errors import InputError
 from ...store.models import Dtype
 from .signature import Parameter, Signature
 
@@ -31,6 +33,24 @@ def python_signatures(source: str, *, triton: bool) -> tuple[Signature, ...]:
         elif isinstance(statement, ast.ClassDef) and not triton:
             found.append(Signature(statement.name, (), line=statement.lineno))
     return tuple(found)
+
+
+def check_python(source: str, name: str) -> None:
+    """Raises InputError with the place where a text is no Python."""
+    try:
+        with warnings.catch_warnings(action="ignore"):  # of an odd escape in somebody's string
+            ast.parse(source)
+    except SyntaxError as error:
+        text = (error.text or "").strip()
+        raise InputError(
+            f"the file is no Python (line {error.lineno}): {error.msg}",
+            value=f"{name}:{error.lineno}: {text[:120]}",
+            next_step="Correct it there.",
+        ) from None
+    except (ValueError, RecursionError, MemoryError) as error:
+        raise InputError(
+            f"the file is no Python that can be read: {error}", value=name, next_step="Nest less deep."
+        ) from None
 
 
 def is_jitted(function: ast.FunctionDef) -> bool:
