@@ -1,0 +1,21 @@
+"""What the compiled code says, out of a kernel's facts."""
+
+from __future__ import annotations
+
+from ...store.models import Facts, Task
+from .label import Label
+from .precision import low_precision
+
+
+def of_facts(facts: Facts, task: Task | None) -> list[Label]:
+    """Operand types of matrix instructions, device variables, approximate arithmetic."""
+    found: list[Label] = []
+    for label in facts.labels:
+        kind, _, operand = label.partition("-")
+        if kind == "mma":
+            found += low_precision(operand, "matrix instructions take", task)
+        elif label == "stateful":
+            found.append(Label("stateful", "device variables that outlive a launch are written"))
+        elif label == "approximate-math":
+            found.append(Label("fast-math", "division, roots or reciprocals are the approximate instructions"))
+    return found
