@@ -13,12 +13,15 @@ from ..bench.devices.catalogue import device_kind, normal_name
 from ..bench.header.load import Geometry, load_kernel
 from ..bench.header.options import is_cpp
 from ..bench.languages.c import toolchain as c_toolchain
+from ..bench.languages.torch import toolchain as torch_toolchain
 from ..bench.tasks.builtin import builtin_kernel, builtin_names, builtin_task
 from ..bench.tasks.load import resolve_task
+from ..bench.tasks.peers import peer_task
 from ..store import kernels, tasks
 from ..store.database import Store
 from ..store.errors import DeviceError, InputError, UnsupportedError
 from ..store.models import Kernel, Language, Task
+from .peers import load_peer, reference_of
 
 ROLES = ("seed", "tuned", "library")
 _DEVICE_OF: dict[Language, str] = {"c": "cpu", "cuda": "cuda:0", "triton": "cuda:0", "torch": "cuda:0"}
@@ -52,15 +55,13 @@ class Asked:
 
 
 def device_for(kernel: Kernel, device: str | None) -> str:
-    """Where to measure: the device named, else the language's own. Raises UnsupportedError where the two do not fit."""
+    """Where to measure: the device named, else the language's own; PyTorch programs run on every device, and on a GPU
+    where there is one. Raises UnsupportedError where the two do not fit.
+    """
     chosen = normal_name(device or _DEVICE_OF[kernel.language])
     wanted = device_kind(_DEVICE_OF[kernel.language])
     if kernel.language == "torch":
-        raise UnsupportedError(
-            "this version measures C, CUDA and Triton kernels",
-            value=f"{kernel.name} ({kernel.language})",
-            next_step="PyTorch files come with the host-code lane.",
-        )
+        return normal_name(device or ("cuda:0" if Path("/dev/nvidiactl").exists() else "cpu"))
     if device_kind(chosen) != wanted:
         raise UnsupportedError(
             f"a {kernel.language} kernel does not run on {chosen}",
@@ -86,6 +87,9 @@ def load_file(named: str | Path, asked: Asked) -> Named:
     if asked.admit is not None and (isinstance(named, Path) or "\n" not in named):
         asked.admit(Path(named))
     task = None if asked.task is None else _resolve(asked.task, None, asked)
+    peer = load_peer(named, task, asked.admit)
+    if peer is not None:
+        return Named(*peer)
     loaded = load_kernel(
         named,
         resolve_task=lambda spec, folder: _resolve(spec, folder, asked),
@@ -104,6 +108,9 @@ def _resolve(spec: str | dict[str, Any], folder: Path | None, asked: Asked) -> T
     admit, known = asked.admit, None if asked.known is None else _as_known(spec, folder, asked.known)
     if known is not None:
         return known
+    peer = peer_task(spec, admit) if isinstance(spec, str) and spec not in builtin_names() and folder is None else None
+    if peer is not None:
+        return peer
     if admit is not None:
         if isinstance(spec, str) and spec not in builtin_names():
             admit(Path(spec) if folder is None else folder / spec)
@@ -150,6 +157,8 @@ def _toolchain(kernel: Kernel) -> str:
         from ..bench.languages.cuda.toolchain import find_toolchain
 
         return find_toolchain().identity
+    if kernel.language == "torch":
+        return torch_toolchain()
     if kernel.language == "triton":
         from ..bench.languages.triton.toolchain import find_triton
 
@@ -161,10 +170,12 @@ def find_baseline(store: Store, named: str | None, candidate: Named) -> tuple[Na
     """The baseline of a candidate, and why it was chosen.
 
     named: as for `find_kernel`, or `seed`, `tuned`, `library` of the candidate's built-in task, or `none`; None: the
-    task's seed kernel where it has one, else none.
+    task's seed kernel where it has one, else none. The baseline of another bench's problem is its reference.
     """
     if named == "none":
         return None, "no baseline was wanted"
+    if candidate.task.problem is not None:
+        return _of_problem(store, named, candidate)
     language = candidate.kernel.language
     if named is None or named in ROLES:
         path = _shipped(candidate.task, language, named or "seed")
@@ -184,6 +195,28 @@ def find_baseline(store: Store, named: str | None, candidate: Named) -> tuple[Na
             "baseline and candidate compute different tasks",
             value=f"{found.called}: {found.task.name}; {candidate.called}: {candidate.task.name}",
             next_step="Give both the same task; an inline task must be the same text in both files.",
+        )
+    return found, "asked for"
+
+
+def _of_problem(store: Store, named: str | None, candidate: Named) -> tuple[Named, str]:
+    reference = reference_of(candidate.task)
+    assert reference is not None, "a task with a problem has its reference"
+    if named in (None, "seed", "library", "reference"):
+        because = "asked for" if named else "no baseline was given, so the problem's reference is it"
+        return Named(reference, candidate.task, "the reference"), because
+    assert named is not None
+    if named in ROLES:
+        raise _no_such_role(candidate, named)
+    if named.startswith("k_") and "\n" not in named and not os.path.exists(named):  # noqa: PTH110
+        found = find_kernel(store, named)
+    else:
+        found = Named(*(load_peer(named, candidate.task, None) or (reference, candidate.task, named)))
+    if found.task.id != candidate.task.id:
+        raise InputError(
+            "baseline and candidate are of different problems",
+            value=f"{found.called}: {found.task.name}; {candidate.called}: {candidate.task.name}",
+            next_step="Compare submissions to one problem.",
         )
     return found, "asked for"
 

@@ -15,7 +15,7 @@ from ...store import kernels, profiles, requests, tasks
 from ...store.database import Store
 from ...store.errors import InputError, KforecastError, StoreError
 from ...store.models import Kernel, Request, Task
-from ..devices.catalogue import open_lane
+from ..devices.catalogue import open_hosted, open_lane, runs_hosted
 from ..faults import Cancelled
 from ..lane import Lane
 from ..measuring import Job, measure
@@ -44,7 +44,7 @@ class Service:
 
     def __post_init__(self) -> None:
         self._opening, self._turn = threading.Lock(), threading.Lock()
-        self._lane: Lane | None = None
+        self._lanes: dict[bool, Lane] = {}
         self._ahead: Prefetch | None = None
         self._checked: set[str] = set()
         self._told_at = 0.0
@@ -57,7 +57,8 @@ class Service:
         caller's to say. Raises StoreError where the store itself fails: without it nothing can be answered.
         """
         try:
-            job, lane = self._job(request), self._open()
+            job = self._job(request)
+            lane = self._open(hosted=runs_hosted(job.candidate.language))
             if self._ahead is not None:
                 self._ahead.settle(job.candidate.id)
             measurement = measure(
@@ -78,7 +79,7 @@ class Service:
         """Compile the kernel of a request that waits, where the device is open and that leaves the times alone."""
         ahead = self._ahead
         kernel = None if ahead is None else kernels.get(self.store, str(request.payload.get("kernel_id")))
-        if ahead is not None and kernel is not None:
+        if ahead is not None and kernel is not None and not runs_hosted(kernel.language):
             ahead.ask(kernel, tasks.get(self.store, kernel.task_id))
 
     def close(self) -> None:
@@ -87,17 +88,17 @@ class Service:
             if self._ahead is not None:
                 self._ahead.close()
                 self._ahead = None
-            if self._lane is not None:
-                self._lane.close()
-                self._lane = None
+            while self._lanes:
+                self._lanes.popitem()[1].close()
 
-    def _open(self) -> Lane:
+    def _open(self, *, hosted: bool = False) -> Lane:
         with self._opening:
-            if self._lane is None:
-                self._lane = open_lane(self.device, self._profile)
-                self._lane.warm_up()
-                self._ahead = Prefetch(self._lane)
-            return self._lane
+            if hosted not in self._lanes:
+                lane = open_hosted(self.device) if hosted else open_lane(self.device, self._profile)
+                self._lanes[hosted] = lane
+                lane.warm_up()
+                self._ahead = self._ahead or (None if hosted else Prefetch(lane))
+            return self._lanes[hosted]
 
     def _profile(self, device_id: str) -> dict[str, Any] | None:
         found = profiles.latest(self.store, device_id, profiles.DEVICE)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ...store.errors import InputError
+from ...store.models import Language
 from ...store.paths import cache_dir
 from ..lane import Lane
 
@@ -34,6 +35,11 @@ def ordinal_of(device: str) -> int:
     return int(normal_name(device).partition(":")[2] or 0)
 
 
+def runs_hosted(language: Language) -> bool:
+    """Whether programs of this language run in a device's host-code lane for Python."""
+    return language == "torch"
+
+
 def open_lane(device: str, profile: Callable[[str], Mapping[str, Any] | None] = lambda device_id: None) -> Lane:
     """The lane of a device.
 
@@ -52,3 +58,16 @@ def open_lane(device: str, profile: Callable[[str], Mapping[str, Any] | None] = 
     from .cpu.lane import CpuLane
 
     return CpuLane(cache_dir())
+
+
+def open_hosted(device: str) -> Lane:
+    """The lane of a device that runs PyTorch programs. Raises DeviceError where there is no PyTorch or no device."""
+    from ..hosted.lane import HostedLane
+
+    if device_kind(device) == "cuda":
+        from .cuda.device import device_facts
+
+        return HostedLane(normal_name(device), device_facts(ordinal_of(device)).uuid, cache_dir())
+    from .cpu.machine import device_id
+
+    return HostedLane(device, device_id(), cache_dir())

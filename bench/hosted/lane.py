@@ -1,0 +1,101 @@
+"""PyTorch programs on `cpu` and `cuda:N`: the host-code lane."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from ...store.errors import InputError
+from ...store.models import Case, Kernel, Task
+from ...store.models import Lane as LaneName
+from ..devices.cpu import machine
+from ..header.signature import Signature
+from ..languages.build import Build
+from ..languages.torch import compile_torch, torch_version
+from .defences import Defences
+from .helpers import OracleProcess, Zygote, require_torch
+from .session import HostedSession
+
+_MEMORY_SHARE = 0.8
+
+
+class HostedLane:
+    """Python programs on one device. `cache` holds compiled extensions."""
+
+    lane: LaneName = "host-code"
+
+    def __init__(self, device: str, device_id: str, cache: Path, *, defences: Defences | None = None) -> None:
+        require_torch()
+        self.device = device
+        self.device_id = device_id
+        self.kind = device.partition(":")[0]
+        self.launch_mode = "process"
+        self.defences = defences or Defences()
+        self._cache = cache
+        self._oracle: OracleProcess | None = None
+        self._zygote: Zygote | None = None
+        self.sweep = machine.cache_sweep()
+
+    @property
+    def oracle(self) -> OracleProcess:
+        """The oracle, started anew where it ended."""
+        if self._oracle is None or not self._oracle.alive:
+            self._oracle = OracleProcess(self.device)
+        return self._oracle
+
+    @property
+    def zygote(self) -> Zygote:
+        """The process that candidates are forked from, started anew where it ended."""
+        if self._zygote is None or not self._zygote.alive:
+            self._zygote = Zygote()
+        return self._zygote
+
+    def warm_up(self) -> None:
+        """Start both, without waiting: importing torch takes seconds."""
+        _ = self.oracle, self.zygote
+
+    @cached_property
+    def memory_limit(self) -> int:
+        """Bytes that a candidate on the cpu may map."""
+        return int(_MEMORY_SHARE * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+
+    @property
+    def flush_bytes(self) -> int:
+        """What a candidate's process writes to push its inputs out of a GPU's L2 cache; 0 on the cpu."""
+        if self.kind == "cpu":
+            return 0
+        from ..devices.cuda.device import device_facts
+
+        return 2 * device_facts(int(self.device.partition(":")[2] or 0)).l2_bytes
+
+    def compile(self, kernel: Kernel, signatures: Sequence[Signature], task: Task | None = None) -> Build:
+        """Check the syntax; extensions are built where the program asks for them."""
+        return compile_torch(kernel)
+
+    def floor_us(self, task: Task, case: Case) -> float | None:
+        """None: what a problem necessarily moves and computes is not known."""
+        return None
+
+    def session(self, task: Task, *, call_deadline_s: float, cancelled: Callable[[], bool]) -> HostedSession:
+        """A session on this task. Raises InputError where the task has no timed case for this device."""
+        if not task.timed_on(self.kind):
+            raise InputError(
+                f"the task has no timed case for {self.kind}",
+                value=task.name,
+                next_step=f"Add `timed = [...]` (every device) or `timed.{self.kind} = [...]` to the task.",
+            )
+        return HostedSession(self, task, call_deadline_s, cancelled)
+
+    def describe(self) -> dict[str, Any]:
+        """The part of the fingerprint that does not change while the lane is open."""
+        return {**machine.describe(), "torch": torch_version()}
+
+    def close(self) -> None:
+        """End both processes and wait for the reap."""
+        for process in (self._oracle, self._zygote):
+            if process is not None:
+                process.close()
+        self._oracle = self._zygote = None

@@ -1,0 +1,290 @@
+"""The three kinds of tasks as the oracle runs them: KernelBench problems, GPU MODE problems, tasks of tensors.
+
+Everything here runs in the oracle, which is trusted as the user trusts the problem's files, and never in a process that
+has met a candidate.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Protocol
+
+from ...store.errors import UnsupportedError
+from ...store.models import Case, Task
+from ..tasks.gpumode import SEED, arguments_of
+from ..tasks.kernelbench import PROBLEM_FILE
+
+
+class CannotRun(Exception):
+    """The problem's own code fails, on this device or anywhere; the text says why."""
+
+
+class Definition(Protocol):
+    """One task, ready to make inputs and to run its reference."""
+
+    weighted: bool
+    """The reference is a module made once with a seed; otherwise a function."""
+
+    def inputs(self, case: Case, seed: int) -> Any:
+        """Fresh inputs, a nested value with tensors on the oracle's device."""
+        ...
+
+    def init_inputs(self, seed: int) -> Any:
+        """What the module is constructed with; an empty list for functions."""
+        ...
+
+    def run(self, inputs: Any, init: Any, seed: int, *, wide: bool = False, bits: int | None = None) -> Any:
+        """The reference's outputs. seed: for the weights. wide: all in float64; bits: operands of so many significand
+        bits first. May change `inputs`.
+        """
+        ...
+
+
+def seed_everything(seed: int) -> None:
+    """Every generator that a problem may draw from, as KernelBench and GPU MODE seed them."""
+    import random
+
+    import numpy as np
+    import torch
+
+    random.seed(seed)
+    np.random.seed(seed % 2**32)
+    torch.manual_seed(seed)
+
+
+def moved(value: Any, device: str) -> Any:
+    """The nested value with its tensors on a device."""
+    import torch
+
+    if isinstance(value, torch.Tensor):
+        return value.to(device)
+    if isinstance(value, list | tuple):
+        return [moved(entry, device) for entry in value]
+    if isinstance(value, dict):
+        return {key: moved(entry, device) for key, entry in value.items()}
+    return value
+
+
+def converted(value: Any, wide: bool, bits: int | None) -> Any:
+    """The nested value with its floating-point tensors widened to float64, or rounded to fewer significand bits."""
+    import torch
+
+    if isinstance(value, torch.Tensor) and value.is_floating_point():
+        if bits is not None:
+            value = rounded(value, bits)
+        return value.double() if wide else value
+    if isinstance(value, list | tuple):
+        return type(value)(converted(entry, wide, bits) for entry in value)
+    if isinstance(value, dict):
+        return {key: converted(entry, wide, bits) for key, entry in value.items()}
+    return value
+
+
+def rounded(tensor: Any, bits: int) -> Any:
+    """Floats rounded to nearest-even to `bits` significand bits, in their own dtype."""
+    import torch
+
+    wide = tensor.float() if tensor.dtype != torch.float64 else tensor
+    word, stored = (torch.int32, 23) if wide.dtype == torch.float32 else (torch.int64, 52)
+    shift = stored + 1 - bits
+    raw = wide.view(word)
+    kept = (raw + (((raw >> shift) & 1) + ((1 << (shift - 1)) - 1))) & ~((1 << shift) - 1)
+    return torch.where(torch.isfinite(wide), kept.view(wide.dtype), wide).to(tensor.dtype)
+
+
+class KernelBenchDefinition:
+    """`Model(*get_init_inputs())` on `get_inputs()`, in float32 as the file makes them."""
+
+    weighted = True
+
+    def __init__(self, task: Task, device: str) -> None:
+        assert task.problem is not None
+        self._device = device
+        self._space: dict[str, Any] = {"__name__": "kforecast_problem"}
+        with _explained("the problem's file"):
+            exec(compile(task.problem.files[PROBLEM_FILE], task.name + ".py", "exec"), self._space)
+
+    def inputs(self, case: Case, seed: int) -> Any:
+        seed_everything(seed)
+        with _explained("get_inputs"):
+            return moved(self._space["get_inputs"](), self._device)
+
+    def init_inputs(self, seed: int) -> Any:
+        seed_everything(seed)
+        with _explained("get_init_inputs"):
+            return self._space["get_init_inputs"]()
+
+    def run(self, inputs: Any, init: Any, seed: int, *, wide: bool = False, bits: int | None = None) -> Any:
+        import copy
+
+        import torch
+
+        with _explained("the reference"), torch.no_grad():
+            seed_everything(seed)
+            arguments, named = (init, {}) if isinstance(init, list | tuple) else ([], init)
+            model = self._space["Model"](*copy.deepcopy(arguments), **copy.deepcopy(named)).to(self._device)
+            if bits is not None:
+                for parameter in model.parameters():
+                    parameter.data = converted(parameter.data, False, bits)
+            if not wide:
+                return model(*converted(inputs, False, bits))
+            before = torch.get_default_dtype()
+            torch.set_default_dtype(torch.float64)  # for tensors that the model makes itself
+            try:
+                return model.double()(*converted(inputs, True, bits))
+            finally:
+                torch.set_default_dtype(before)
+
+
+class GpuModeDefinition:
+    """`ref_kernel(generate_input(...))`, judged by the problem's own `check_implementation`."""
+
+    weighted = False
+
+    def __init__(self, task: Task, device: str, folder: Path) -> None:
+        assert task.problem is not None
+        self._device = device
+        for name, text in task.problem.files.items():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_text(text)
+        self._folder = folder
+        self._names = {name.removesuffix(".py").replace("/", ".") for name in task.problem.files}
+        with _explained("reference.py"), self._importable():
+            import importlib
+
+            self._reference = importlib.import_module("reference")
+        self._generate = self._reference.generate_input
+        self.has_reference = hasattr(self._reference, "ref_kernel")
+
+    @contextlib.contextmanager
+    def _importable(self) -> Iterator[None]:
+        """The problem's modules by their own names; another problem has modules of the same names."""
+        for name in self._names:
+            sys.modules.pop(name, None)
+        sys.path.insert(0, str(self._folder))
+        try:
+            yield
+        finally:
+            sys.path.remove(str(self._folder))
+
+    def inputs(self, case: Case, seed: int) -> Any:
+        arguments = arguments_of(case)
+        if SEED in inspect.signature(self._generate).parameters:
+            arguments[SEED] = seed % 2**31
+        seed_everything(seed)
+        with _explained("generate_input"):
+            return self._generate(**arguments)
+
+    def init_inputs(self, seed: int) -> Any:
+        return []
+
+    def run(self, inputs: Any, init: Any, seed: int, *, wide: bool = False, bits: int | None = None) -> Any:
+        import torch
+
+        if not self.has_reference:
+            raise CannotRun("reference.py has no ref_kernel")
+        with _explained("ref_kernel"), torch.no_grad():
+            return self._reference.ref_kernel(inputs)
+
+    def verdict(self, inputs: Any, outputs: Any) -> str:
+        """What `check_implementation` finds wrong; empty where nothing is."""
+        with _explained("check_implementation"):
+            found = self._reference.check_implementation(inputs, outputs)
+        if isinstance(found, tuple):
+            return "" if found[0] else str(found[1]) or "check_implementation says no"
+        if isinstance(found, bool):
+            return "" if found else "check_implementation says no"
+        return str(found or "")
+
+
+@contextlib.contextmanager
+def _explained(what: str) -> Iterator[None]:
+    """Turn whatever a problem's own code raises into CannotRun with a sentence."""
+    try:
+        yield
+    except (CannotRun, UnsupportedError):
+        raise
+    except Exception as error:
+        text = f"{type(error).__name__}: {error}".strip().split("\n", 1)[0][:300]
+        raise CannotRun(f"{what} fails here: {text}") from error
+
+
+class TensorDefinition:
+    """A task of tensors: all of them in the task's order, outputs included, as numpy makes the inputs."""
+
+    weighted = False
+
+    def __init__(self, task: Task, device: str) -> None:
+        self.task = task
+        self._device = device
+
+    def inputs(self, case: Case, seed: int) -> Any:
+        import numpy as np
+        import torch
+
+        from ..correctness.poison import fill_poison
+        from ..tasks.dtypes import numpy_dtype
+        from ..tasks.inputs import make_inputs
+        from ..tasks.shapes import shape_of
+
+        made = make_inputs(self.task, case, seed)
+        found = []
+        for tensor in self.task.tensors:
+            array = made.get(tensor.name)
+            if array is None:
+                array = np.zeros(shape_of(tensor, case), numpy_dtype(tensor.dtype))
+                if not tensor.zero:
+                    fill_poison(array, tensor.dtype)
+            found.append(tensor_of(np.ascontiguousarray(array), tensor.dtype).to(self._device))
+        assert all(isinstance(tensor, torch.Tensor) for tensor in found)
+        return found
+
+    def init_inputs(self, seed: int) -> Any:
+        return []
+
+    def run(self, inputs: Any, init: Any, seed: int, *, wide: bool = False, bits: int | None = None) -> Any:
+        raise NotImplementedError("tasks of tensors are judged by bench.correctness on numpy")
+
+
+TORCH_NAMES = {
+    "f64": "float64", "f32": "float32", "f16": "float16", "bf16": "bfloat16", "i64": "int64", "i32": "int32",
+    "i16": "int16", "i8": "int8", "u64": "uint64", "u32": "uint32", "u16": "uint16", "u8": "uint8",
+}  # fmt: skip
+"""torch's dtypes by ours."""
+
+
+def tensor_of(array: Any, dtype: str) -> Any:
+    """A C-contiguous numpy array of one of our dtypes as a torch tensor with memory of its own."""
+    import numpy as np
+    import torch
+
+    if dtype == "bf16":
+        return torch.from_numpy(array.view(np.uint16).copy()).view(torch.bfloat16)
+    return torch.from_numpy(array.copy())
+
+
+def array_of(tensor: Any) -> Any:
+    """A torch tensor as a contiguous numpy array; bf16 as raw bits in uint16, bool and 8-bit floats as bytes."""
+    import torch
+
+    tensor = tensor.detach().contiguous().cpu()
+    if tensor.dtype == torch.bfloat16:
+        return tensor.view(torch.int16).numpy().view("uint16")
+    if tensor.dtype == torch.bool or str(tensor.dtype).startswith("torch.float8"):
+        return tensor.view(torch.uint8).numpy()
+    if tensor.is_complex():
+        return torch.view_as_real(tensor).contiguous().numpy()
+    return tensor.numpy()
+
+
+def define(task: Task, device: str, folder: Path) -> Definition:
+    """The task's definition on `cpu` or `cuda:N`; `folder` holds a problem's files. Raises CannotRun."""
+    if task.problem is None:
+        return TensorDefinition(task, device)
+    if task.problem.format == "kernelbench":
+        return KernelBenchDefinition(task, device)
+    return GpuModeDefinition(task, device, folder)

@@ -1,0 +1,436 @@
+"""One measurement of Python programs: the oracle fills and judges, candidates run one at a time, the parent keeps time
+and verdict.
+"""
+
+from __future__ import annotations
+
+import math
+import secrets
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...store.errors import InputError
+from ...store.models import Case, Mismatch, Task
+from ..devices.cpu import machine
+from ..devices.cpu.deck import Deck
+from ..faults import KernelFault
+from ..lane import Inspection, Program, Progress, Tool
+from ..timing.samples import SIDE_OF_LETTER, Block, BlockOrder, Sample, Side
+from .arguments import arguments_of_launch
+from .memory import SharedMemory
+from .process import CandidateProcess, Setting
+from .process import Program as Hosted
+from .trees import placed
+from .wire import Returned, TensorForm, form_of, leaves, same_shape
+
+if TYPE_CHECKING:
+    from .lane import HostedLane
+
+INPUT_SETS = 3
+CHECKS = 2
+"""Contents of a checked case: at the same addresses, so that a program which kept its answer is found."""
+_FRESH = INPUT_SETS
+"""The number of the content that is made anew for one call."""
+_NULL_CALLS = 15
+LOAD_S = 120.0
+_KEPT_BYTES = 256 << 20
+
+
+@dataclass
+class _Form:
+    """A case as the oracle learned it."""
+
+    case: Case
+    index: int
+    told: dict[str, Any]
+    forms: list[TensorForm]
+    aliases: list[int | None]
+    offsets: list[int]
+    size: int
+    decks: dict[Side, Deck] = field(default_factory=dict)
+    estimate_ns: dict[Side, int] = field(default_factory=dict)
+    last: dict[Side, int] = field(default_factory=dict)
+    verified: dict[tuple[Side, int], bytes] = field(default_factory=dict)
+
+
+class HostedSession:
+    """See `bench.lane.Session`."""
+
+    def __init__(self, lane: HostedLane, task: Task, call_deadline_s: float, cancelled: Callable[[], bool]) -> None:
+        self._lane = lane
+        self._task = task
+        self._deadline_s = call_deadline_s
+        self._cancelled = cancelled
+        self._defences = lane.defences
+        self._random = np.random.default_rng(secrets.randbits(128))
+        self._programs: dict[Side, Program] = {}
+        self._processes: dict[Side, CandidateProcess] = {}
+        self._run = 0
+        self._cases: dict[str, _Form] = {}
+        self._memory: list[SharedMemory] = []
+        self._outputs: SharedMemory | None = None
+        self._null_ns = 0.0
+        self.clock_spread_ns = 0.0
+        self._cost_s: list[float] = []
+        self.isolation = "process"
+        self.launch_mode = lane.launch_mode
+        self._notes: list[str] = []
+        self._started = machine.snapshot()
+        self._weight_seed = self._seed()
+        self._opened = self._open()
+
+    # -- sides and cases -----------------------------------------------------------------------------------------
+
+    def add(self, side: Side, program: Program) -> None:
+        self._programs[side] = program
+
+    def _open(self) -> dict[str, Any]:
+        answer = self._ask("open", task_id=self._task.id, task=None, seed=self._weight_seed)
+        if "unknown" in answer:
+            task = self._task.model_dump(mode="json")
+            answer = self._ask("open", task_id=self._task.id, task=task, seed=self._weight_seed)
+        return answer
+
+    def _learn(self, cases: Sequence[Case], progress: Progress) -> None:
+        """Have every case learned and shared memory made that holds the largest."""
+        if self._cases:
+            return
+        passing: set[str] | None = None
+        every = (*self._task.checked, *self._task.timed_on(self._lane.kind))
+        for case in {case.name: case for case in every}.values():
+            progress(f"learning the reference, case {len(self._cases) + 1}")
+            told = self._ask(
+                "learn", case=case.model_dump(mode="json"), seed=secrets.randbits(63), other_seed=secrets.randbits(63)
+            )
+            forms = [form_of(one) for one in told["output_forms"]]
+            offsets, size = placed(forms)
+            self._cases[case.name] = _Form(case, len(self._cases), told, forms, told["aliases"], offsets, size)
+            passing = set(told["passing"]) if passing is None else passing & set(told["passing"])
+            self._notes += [note for note in told["notes"] if note not in self._notes]
+        if passing:
+            raise InputError(
+                f"the problem {self._task.name} cannot tell right from wrong: a null kernel passes every case",
+                value=", ".join(sorted(passing)),
+                next_step="Measure a problem whose output depends on its inputs and is not near a constant.",
+            )
+        learned = list(self._cases.values())
+        ends = [max(form.told["bytes"][area] for form in learned) for area in (0, 1)]
+        init = int(self._opened["bytes"])
+        room = max(form.size for form in learned)
+        inputs = SharedMemory("inputs", ends[0] + init)
+        mutable = SharedMemory("mutable", ends[1] + (room + 4096 if self._lane.kind == "cuda" else 0))
+        self._outputs = SharedMemory("outputs", 2 * room + 4096)
+        self._memory = [inputs, mutable, self._outputs]
+        self._ask("map", paths=[memory.path for memory in self._memory])
+        self._offset_init(inputs, ends[0])
+        if self._defences.seal:
+            inputs.seal()
+
+    def _offset_init(self, inputs: SharedMemory, start: int) -> None:
+        """What modules are constructed with lies behind the largest case's inputs."""
+        self._init = {
+            "tree": self._opened["tree"],
+            "forms": self._opened["forms"],
+            "offsets": [start + offset for offset in self._opened["offsets"]],
+        }
+        if self._opened["forms"]:
+            self._ask("write_init", path=inputs.path, start=start)
+
+    def _setting(self, side: Side) -> Setting:
+        kernel = self._programs[side].kernel
+        cases = []
+        for form in self._cases.values():
+            told = form.told
+            arguments, destinations = told["tree"], []
+            if self._task.problem is None:
+                arguments, destinations = arguments_of_launch(kernel, self._task, form.case)
+            elif not isinstance(arguments, list) or self._task.problem.format == "gpumode":
+                arguments = [arguments]
+            keys = ("forms", "areas", "offsets")
+            cases.append({"arguments": arguments, "destinations": destinations, **{key: told[key] for key in keys}})
+        return Setting(
+            self._lane.device,
+            cases,
+            self._init,
+            self._weight_seed,
+            self._memory[0],
+            self._memory[1],
+            self._lane.memory_limit,
+            self._lane.flush_bytes,
+            max(form.told["bytes"][1] for form in self._cases.values()),
+        )
+
+    def _process(self, side: Side) -> CandidateProcess:
+        if side not in self._processes:
+            program = self._programs[side]
+            extensions = program.build.binary
+            self._processes[side] = self._started_process(Hosted(program.kernel, extensions), self._setting(side))
+        return self._processes[side]
+
+    def _started_process(self, program: Hosted, setting: Setting) -> CandidateProcess:
+        process = CandidateProcess(
+            program,
+            setting,
+            self._lane.zygote,
+            defences=self._defences,
+            load_deadline_s=max(LOAD_S, self._deadline_s),
+            cancelled=self._cancelled,
+        )
+        self.isolation = process.isolation
+        return process
+
+    # -- correctness ---------------------------------------------------------------------------------------------
+
+    def check(self, side: Side, cases: Sequence[Case], progress: Progress) -> Mismatch | None:
+        self._learn(cases, progress)
+        timed = {case.name for case in self._task.timed_on(self._lane.kind)}
+        others = [case for case in cases if case.name not in timed]  # the timed ones are checked when they are prepared
+        for number, case in enumerate(others, 1):
+            progress(f"checking case {number} of {len(others)}")
+            mismatch = self._check_contents(side, self._cases[case.name], CHECKS)
+            if mismatch is not None:
+                return mismatch
+        return None
+
+    def prepare(self, side: Side, progress: Progress) -> Mismatch | None:
+        timed = self._task.timed_on(self._lane.kind)
+        self._learn(timed, progress)
+        for number, case in enumerate(timed, 1):
+            progress(f"checking timed case {number} of {len(timed)}")
+            mismatch = self._check_contents(side, self._cases[case.name], INPUT_SETS)
+            if mismatch is not None:
+                return mismatch
+        if not self._null_ns:
+            self._calibrate(side)
+        return None
+
+    def _check_contents(self, side: Side, form: _Form, count: int) -> Mismatch | None:
+        process = self._process(side)
+        elapsed: list[int] = []
+        for number in range(count):
+            begin = machine.seconds()
+            first = not any(known == number for _, known in form.verified)
+            nanoseconds, mismatch = self._call(process, side, form, number, make=first, deadline_s=self._deadline_s)
+            if mismatch is not None:
+                return mismatch
+            elapsed.append(nanoseconds)
+            self._cost_s.append(machine.seconds() - begin)
+        form.estimate_ns[side] = min(elapsed)
+        return None
+
+    def _call(
+        self, process: CandidateProcess, side: Side, form: _Form, number: int, *, make: bool, deadline_s: float
+    ) -> tuple[int, Mismatch | None]:
+        """One call on one content: nanoseconds, and what is wrong with what it returned."""
+        case = form.case.model_dump(mode="json")
+        seed = self._seed() if make else None
+        paths = [memory.path for memory in self._memory[:2]]
+        self._ask("fill", case=case, number=number, seed=seed, paths=paths, write=True)
+        process.prepare(form.index, self._deadline_s)
+        if self._lane.kind == "cpu":
+            self._lane.sweep()
+        nanoseconds, returned = process.call(form.index, deadline_s)
+        wrong = self._wrong_form(process, form, returned)
+        if wrong is not None:
+            return nanoseconds, wrong
+        assert self._outputs is not None
+        forms, offsets = self._take(process, form, returned, nanoseconds)
+        taken = self._bytes(forms, offsets)
+        if number != _FRESH and form.verified.get((side, number)) == taken:
+            return nanoseconds, None
+        answer = self._ask(
+            "judge",
+            case=case,
+            number=number,
+            path=self._outputs.path,
+            tree=returned.tree,
+            forms=[one.as_data() for one in forms],
+            offsets=offsets,
+        )
+        if "mismatch" in answer:
+            return nanoseconds, Mismatch.model_validate(answer["mismatch"])
+        if number != _FRESH:
+            form.verified[side, number] = taken
+        return nanoseconds, None
+
+    def _take(
+        self, process: CandidateProcess, form: _Form, returned: Returned, nanoseconds: int
+    ) -> tuple[tuple[TensorForm, ...], list[int]]:
+        """The outputs' bytes into the parent's memory: their forms there, and where they lie."""
+        assert self._outputs is not None
+        offsets, end = placed(list(returned.forms))
+        if end > self._outputs.size:
+            raise KernelFault("incorrect", "what it returned lies in more memory than its elements need")
+        process.read(returned, self._outputs, offsets)
+        return returned.forms, offsets
+
+    def _bytes(self, forms: Sequence[TensorForm], offsets: Sequence[int]) -> bytes:
+        """The outputs for comparing with those of an equal call: themselves, or a digest of large ones."""
+        import hashlib
+
+        assert self._outputs is not None
+        total = sum(form.span_bytes for form in forms)
+        digest = hashlib.blake2b()
+        parts = []
+        for form, offset in zip(forms, offsets, strict=True):
+            with self._outputs.bytes_at(offset, form.span_bytes) as view:
+                if total > _KEPT_BYTES:
+                    digest.update(view)
+                else:
+                    parts.append(bytes(view))
+        return digest.digest() if total > _KEPT_BYTES else b"".join(parts)
+
+    def _wrong_form(self, process: CandidateProcess, form: _Form, returned: Returned) -> Mismatch | None:
+        """What is wrong before any element is looked at: nesting, types, shapes, dtypes, devices, memory."""
+        numbers = list(leaves(returned.tree))
+        if not same_shape(returned.tree, form.told["output_tree"]) or numbers != list(range(len(form.forms))):
+            return _no_form(
+                form,
+                f"{len(returned.forms)} tensors, nested {_nesting(returned.tree)}",
+                f"{len(form.forms)}, nested {_nesting(form.told['output_tree'])}",
+                "What it returned is nested otherwise than what the reference returns.",
+            )
+        for number, want in enumerate(form.forms):
+            name = "output" if len(form.forms) == 1 else f"output {number}"
+            wrong = self._wrong_tensor(process, form, number, want, returned)
+            if wrong is not None:
+                return _no_form(form, *wrong, name)
+        return None
+
+    def _wrong_tensor(
+        self, process: CandidateProcess, form: _Form, number: int, want: TensorForm, returned: Returned
+    ) -> tuple[str, str, str] | None:
+        """What came, what was wanted, and a sentence; None for a tensor of the right form."""
+        got, kind = returned.forms[number], returned.types[number]
+        where = returned.devices[number]
+        if (got.dtype, got.shape) != (want.dtype, want.shape):
+            return str(got), str(want), "The output has another shape or dtype than the reference's."
+        if not self._defences.types:
+            return None
+        if kind not in ("Tensor", "Parameter"):
+            return kind, "Tensor", "It returned a subclass of Tensor, which may compute later."
+        if where.partition(":")[0] != self._lane.kind:
+            return where, self._lane.device, "The output is on another device."
+        if got.overlaps_itself and not want.overlaps_itself:
+            text = "Several elements of the output share memory: it was expanded, not computed."
+            return f"strides {list(got.strides)}", f"strides {list(want.strides)}", text
+        if form.aliases[number] is None and process.aliases_input(got, returned.addresses[number]):
+            return "memory of an input", "memory of its own", "The output is memory of an input: it was not computed."
+        return None
+
+    # -- timing --------------------------------------------------------------------------------------------------
+
+    def _calibrate(self, side: Side) -> None:
+        """The null round trip, after the same sweep as a real call: its least, and its spread. See the cpu lane."""
+        trips = []
+        own = None if self._defences.trusted_null else self._process(side)
+        process = own or self._started_process(Hosted(None), self._setting(side))
+        try:
+            for _ in range(_NULL_CALLS):
+                if self._lane.kind == "cpu":
+                    self._lane.sweep()
+                trips.append(process.call(0, self._deadline_s)[0])
+        finally:
+            if own is None:
+                process.close()
+        self._null_ns = min(trips)
+        quartiles = statistics.quantiles(trips, n=4)
+        self.clock_spread_ns = (quartiles[2] - quartiles[0]) / 1.349  # the normal law's sigma
+
+    def sample_seconds(self) -> float:
+        return statistics.fmean(self._cost_s[-20:]) if self._cost_s else 0.1
+
+    def blocks(self, orders: Sequence[BlockOrder], run: int, group: int, repetitions: int) -> tuple[Block, ...]:
+        """One block; each run has processes of its own."""
+        order = orders[0]
+        if run != self._run:
+            self._run = run
+            self._end_processes()
+        samples: list[Sample] = []
+        for index, case in enumerate(self._task.timed_on(self._lane.kind)):
+            form = self._cases[case.name]
+            for place, letter in enumerate(order):
+                side = SIDE_OF_LETTER[letter]
+                for _ in range(repetitions):
+                    samples.append(Sample(side, index, self._sample(side, form), None, place))
+        return (Block(order, tuple(samples), group),)
+
+    def _sample(self, side: Side, form: _Form) -> float:
+        """Nanoseconds of one cold call, whose output is checked."""
+        begin = machine.seconds()
+        process = self._process(side)
+        deck = form.decks.setdefault(side, Deck(INPUT_SETS, self._random, honest=self._defences.contents))
+        number, change = deck.draw()
+        if self._defences.contents and number == form.last.get(side) and not change:
+            number = (number + 1) % INPUT_SETS
+        form.last[side] = _FRESH if change else number
+        if not self._defences.contents:
+            number = 0
+        number = _FRESH if change else number
+        deadline_s = min(max(10e-9 * form.estimate_ns[side], 2.0), self._deadline_s)
+        nanoseconds, mismatch = self._call(process, side, form, number, make=change, deadline_s=deadline_s)
+        if mismatch is not None:
+            raise KernelFault("incorrect", f"a timed call was wrong: {mismatch.explanation}", mismatch=mismatch)
+        self._cost_s.append(machine.seconds() - begin)
+        return max(nanoseconds - self._null_ns, 1.0)
+
+    # -- the rest ------------------------------------------------------------------------------------------------
+
+    def inspect(self, tool: Tool, progress: Progress) -> Inspection:
+        if tool == "profile":
+            return Inspection(notes=(*self._notes, "no profile: counters are read in the device-only lane"))
+        return Inspection(notes=tuple(self._notes))
+
+    def environment(self) -> dict[str, Any]:
+        toolchains = {side: program.build.facts.toolchain for side, program in self._programs.items()}
+        return {
+            **self._lane.describe(),
+            "toolchains": toolchains,
+            "null_call_us": self._null_ns / 1e3,
+            "null_call_spread_us": self.clock_spread_ns / 1e3,
+            "before": self._started,
+            "after": machine.snapshot(),
+        }
+
+    def _seed(self) -> int:
+        return secrets.randbits(63) if self._defences.seeds else 42
+
+    def _ask(self, verb: str, **fields: Any) -> dict[str, Any]:
+        return self._lane.oracle.ask(verb, cancelled=self._cancelled, **fields)
+
+    def _end_processes(self) -> None:
+        while self._processes:
+            self._processes.popitem()[1].close()
+
+    def __enter__(self) -> HostedSession:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            self._end_processes()
+        finally:
+            while self._memory:
+                self._memory.pop().close()
+
+
+def _no_form(form: _Form, got: str, want: str, explanation: str, name: str = "output") -> Mismatch:
+    total = sum(math.prod(one.shape) for one in form.forms)
+    return Mismatch(
+        case=form.case.name, tensor=name, index=(), got=got, want=want, error=None, limit=None, wrong=total,
+        total=total, explanation=explanation,
+    )  # fmt: skip
+
+
+def _nesting(tree: Any) -> str:
+    if isinstance(tree, list):
+        return f"({', '.join(map(_nesting, tree))[:80]})"
+    if isinstance(tree, dict) and "dict" in tree:
+        return f"dict of {', '.join(tree['dict'])[:80]}"
+    return "tensor" if isinstance(tree, dict) and "tensor" in tree else "value"

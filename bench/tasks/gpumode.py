@@ -1,0 +1,98 @@
+"""GPU MODE problems: a folder with `task.yml`, `reference.py`, `task.py` and `utils.py`, taken as it is.
+
+Submissions define `custom_kernel(data)`. The format is that of github.com/gpu-mode/reference-kernels. The seeds that
+`task.yml` names are replaced: every measurement draws fresh ones.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from ...store.errors import InputError
+from ...store.models import Case, Problem, Task
+from ..header.files import read_source
+
+TASK_FILE = "task.yml"
+REFERENCE_FILE = "reference.py"
+REFERENCE_ENTRY = "ref_kernel"
+CANDIDATE_ENTRY = "custom_kernel"
+SEED = "seed"
+_SUBMISSION = "@SUBMISSION@"
+_NOT_OURS = {"eval.py", "submission.py"}
+
+
+def gpumode_task(folder: Path, admit: Callable[[Path], None] | None = None) -> Task:
+    """The task of a problem's folder. Checked cases are the tests of its `task.yml`, timed ones its benchmarks.
+
+    admit: asked before each file is read, raises InputError to refuse it. Raises InputError where a file is missing or
+    `task.yml` is not what it must be.
+    """
+    ask = admit or (lambda path: None)
+    ask(folder / TASK_FILE)
+    spec = _yaml(folder / TASK_FILE)
+    files = {}
+    for entry in spec.get("files", []):
+        name, source = str(entry.get("name")), str(entry.get("source"))
+        if source != _SUBMISSION and name.endswith(".py") and name not in _NOT_OURS:
+            ask(folder / source)
+            files[name] = read_source(folder / source, "file of a GPU MODE problem")
+    if REFERENCE_FILE not in files:
+        raise _wrong(folder, f"its files hold no {REFERENCE_FILE}")
+    if spec.get("multi_gpu"):
+        raise _wrong(folder, "it needs several GPUs")
+    tests, benchmarks = (_cases(folder, spec, key) for key in ("tests", "benchmarks"))
+    return Task(
+        name=folder.resolve().name,
+        title=str(spec.get("description", "")).strip().split("\n", 1)[0][:200],
+        tensors=(),
+        reference=REFERENCE_ENTRY,
+        checked=tests or benchmarks,
+        timed={"any": benchmarks or tests},
+        problem=Problem(format="gpumode", files=dict(sorted(files.items()))),
+    )
+
+
+def arguments_of(case: Case) -> dict[str, Any]:
+    """What `generate_input` gets for a case, all but the seed."""
+    return {**case.sizes, **{name: json.loads(text) for name, text in case.fill.items()}}
+
+
+def _cases(folder: Path, spec: dict[str, Any], key: str) -> tuple[Case, ...]:
+    found = []
+    for entry in spec.get(key) or []:
+        if not isinstance(entry, dict):
+            raise _wrong(folder, f"one of its {key} is no table")
+        values = {name: value for name, value in entry.items() if name != SEED}
+        sizes = {name: value for name, value in values.items() if type(value) is int}
+        fill = {name: json.dumps(value) for name, value in values.items() if name not in sizes}
+        case = Case(sizes=sizes, fill=fill)
+        if case not in found:  # specs that differ in their seed only
+            found.append(case)
+    return tuple(found)
+
+
+def _yaml(path: Path) -> dict[str, Any]:
+    try:
+        import yaml
+    except ImportError:
+        raise InputError(
+            "reading a GPU MODE problem needs PyYAML", value=path, next_step="pip install 'kforecast[torch]'"
+        ) from None
+    try:
+        spec = yaml.safe_load(read_source(path, "task.yml"))
+    except yaml.YAMLError as error:
+        raise InputError("task.yml is no YAML", value=f"{path}: {error}", next_step="Correct that line.") from error
+    if not isinstance(spec, dict) or not (spec.get("tests") or spec.get("benchmarks")):
+        raise _wrong(path.parent, "task.yml lists no tests and no benchmarks")
+    return spec
+
+
+def _wrong(folder: Path, why: str) -> InputError:
+    return InputError(
+        "this folder holds no GPU MODE problem that can be measured here",
+        value=f"{folder}: {why}",
+        next_step="Give a folder as in github.com/gpu-mode/reference-kernels, for one GPU.",
+    )
