@@ -20,6 +20,7 @@ from ..store.models import Case, CaseResult, Effort, Facts, Kernel, Measurement,
 from .faults import Cancelled, KernelFault
 from .header.options import labels
 from .header.signature import signatures
+from .labels import kernel_labels, policy_names
 from .lane import Lane, Program, Progress, Session, Tool
 from .physics import against_floor, times_text
 from .timing.intervals import Interval
@@ -246,7 +247,7 @@ def _next_question(plan: SamplingPlan, complete: int) -> int:
 
 def _measurement(job: Job, lane: Lane, found: _Found) -> Measurement:
     result = found.result
-    labels = found.labels
+    labels = found.labels + policy_names(kernel_labels(job.candidate, found.facts, job.task))
     cases: tuple[CaseResult, ...] = ()
     if result is not None:
         labels += ("host-limited",) if result.host_limited else ()
@@ -290,7 +291,7 @@ def _measurement(job: Job, lane: Lane, found: _Found) -> Measurement:
         noise_pct=None if result is None else result.noise_pct,
         mismatch=found.mismatch,
         diagnostics=found.diagnostics[:16384],
-        labels=labels,
+        labels=tuple(dict.fromkeys(labels)),
         notes=found.notes,
         isolation=found.isolation,
         facts=found.facts,
