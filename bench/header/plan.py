@@ -23,7 +23,8 @@ TRITON_WARPS = 4
 """Triton's default, where no tunable num_warps says otherwise."""
 _WARPS = (1, 2, 4, 8, 16, 32)
 
-_GRID_WIDE = frozenset(("this_grid", "grid_group", "this_multi_grid", "multi_grid_group"))
+_GRIDS = frozenset(("this_grid", "grid_group", "this_multi_grid", "multi_grid_group"))
+_WAITS = frozenset(("sync", "barrier_arrive", "barrier_wait"))
 
 
 @dataclass(frozen=True)
@@ -270,10 +271,29 @@ class _Planner:
 
 @lru_cache(maxsize=64)
 def _grid_wide_sync(sources: tuple[str, ...]) -> str | None:
-    """The first name in the code that takes a cooperative launch, or None."""
+    """The grid whose threads wait for each other, or None. To ask a grid for ranks and sizes takes no such launch."""
     for source in sources:
-        if any(name in source for name in _GRID_WIDE):
-            for token in tokens(source):
-                if token.kind == "name" and token.text in _GRID_WIDE:
-                    return token.text
+        if not any(name in source for name in _GRIDS):
+            continue
+        words = [token.text for token in tokens(source) if token.kind in ("name", "sign")]
+        groups = {word: word for word in words if word in _GRIDS}
+        for index, word in enumerate(words):
+            if word not in _GRIDS:
+                continue
+            # `grid = cg::this_grid()`, `grid_group grid`, `grid_group& grid`
+            before = [w for w in words[max(index - 4, 0) : index] if w not in ("cg", "cooperative_groups", "::")]
+            if len(before) > 1 and before[-1] in ("=", "{", "("):
+                groups[before[-2]] = word
+            after = [w for w in words[index + 1 : index + 4] if w not in ("&", "const")]
+            if word.endswith("_group") and after:
+                groups[after[0]] = word
+        for index, word in enumerate(words):
+            if word not in _WAITS:
+                continue
+            # `grid.sync()`, `cg::this_grid().sync()`, `sync(grid)`
+            owner = [w for w in words[max(index - 4, 0) : index] if w not in "()"]
+            given = [w for w in words[index + 2 : index + 5] if w not in ("cg", "cooperative_groups", "::")]
+            for group in ([owner[-2]] if owner[-1:] == ["."] and len(owner) > 1 else []) + given[:1]:
+                if group in groups:
+                    return groups[group]
     return None

@@ -138,13 +138,41 @@ def test_refused(parameters: str, args: list[str], launch: dict[str, Any], parts
             "__device__ void sync() { cg::this_grid().sync(); } __global__ void",
             "cooperative launch: this_grid",
         ),
-        ("int n", "__device__ void sync(cg::grid_group g) { } __global__ void", "cooperative launch: grid_group"),
+        (
+            "int n",
+            "__device__ void all(const cg::grid_group& g) { g.sync(); } __global__ void",
+            "cooperative launch: grid_group",
+        ),
+        (
+            "int n",
+            "__device__ void all() { auto g = cooperative_groups::this_grid(); cg::sync(g); } __global__ void",
+            "cooperative launch: this_grid",
+        ),
+        (
+            "int n",
+            "__device__ void all() { cg::grid_group g(cg::this_grid()); g.barrier_wait(g.barrier_arrive()); } "
+            "__global__ void",
+            "cooperative launch: this_grid",
+        ),
     ],
 )
 def test_unsupported_by_name(parameters: str, before: str, part: str) -> None:
     with pytest.raises(UnsupportedError) as caught:
         plan(parameters, ["N"], before=before)
     assert part in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "__device__ auto rank() { return cg::this_grid().thread_rank(); } __global__ void",
+        "__device__ void f() { auto g = cg::this_grid(); auto b = cg::this_thread_block(); b.sync(); g.size(); } "
+        "__global__ void",
+        "__device__ void f(cg::grid_group g) { auto w = cg::this_thread_block(); cg::sync(w); } __global__ void",
+    ],
+)
+def test_a_grid_may_be_asked_for_ranks_and_sizes(before: str) -> None:
+    assert plan("int n", ["N"], before=before).args == (ScalarArg(1000, "int", "i32"),)
 
 
 def test_grid_groups_in_comments_do_not_count() -> None:
