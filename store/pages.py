@@ -235,3 +235,14 @@ def forecast_since(store: Store, seq: int, *, limit: int) -> list[FeedRow]:
            JOIN kernels ON kernels.id = f.kernel_id JOIN tasks ON tasks.id = f.task_id ORDER BY f.seq""",
         (seq, limit),
     )
+
+
+def nodes_like(store: Store, search_id: str, text: str, *, limit: int) -> list[int]:
+    """The ordinals of the candidates whose idea, state or verdict has the text, in order."""
+    rows = store.read(
+        "SELECT ordinal FROM nodes WHERE search_id = ? AND "
+        "instr(lower(idea || ' ' || state || ' ' || coalesce(verdict, '') || ' ' || id), lower(?)) > 0 "
+        "ORDER BY ordinal LIMIT ?",
+        (search_id, text, limit),
+    )
+    return [int(row["ordinal"]) for row in rows]

@@ -36,7 +36,15 @@ class Viewer(App[None]):
     """`kforecast tui`. Reads the store and nothing else; what changes something goes through `act`."""
 
     TITLE = "kforecast"
-    CSS = stylesheet() + "Screen { background: $background; }"
+    CSS = (
+        stylesheet()
+        + """
+    Screen { background: $background; }
+    * { scrollbar-size: 1 1; scrollbar-color: $border; scrollbar-background: $background;
+        scrollbar-color-hover: $primary; scrollbar-color-active: $primary; scrollbar-background-hover: $background;
+        scrollbar-background-active: $background; scrollbar-corner-color: $background; }
+    """
+    )
     ENABLE_COMMAND_PALETTE = True
     MODES: ClassVar[dict[str, Any]] = {entry.name: entry.maker() for entry in PAGES}
     DEFAULT_MODE = PAGES[0].name
@@ -103,10 +111,10 @@ class Viewer(App[None]):
 
     async def _follow(self) -> None:
         asked_at = 0.0
-        while True:
+        while self.is_running:
             beat = await self._off(self.watch_store.poll)
             page = self.page
-            if page is not None and page.is_mounted:
+            if page is not None and page.is_mounted and self.is_running:
                 now = time.monotonic()
                 due = page.EVERY_S is not None and now - asked_at >= page.EVERY_S
                 fresh = beat.pulse == "changed" or due
@@ -133,7 +141,7 @@ class Viewer(App[None]):
         if isinstance(answer, Beat):
             page.asked = True
             return answer
-        if page.is_attached:
+        if self.is_running and page.is_attached:
             page.show(answer)
         return beat
 

@@ -21,7 +21,7 @@ from .lines import Cell, Column, Line, fitted, harmless, layout, row_line, width
 from .roles import ROLES
 
 
-class Canvas(ScrollView, can_focus=True):
+class Canvas(ScrollView, can_focus=True, inherit_bindings=False):
     """Lines with roles, scrolled by keys and wheel. Subclasses say how many there are and what the n-th says."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {f"role--{name}" for name in ROLES}
@@ -88,9 +88,18 @@ class Canvas(ScrollView, can_focus=True):
         if style is None:
             style = Style()
             for role in roles.split():
-                style += self.get_component_rich_style(f"role--{role}", partial=True)
+                style += self._role(role)
             self._styles_of[roles] = style
         return style
+
+    def _role(self, role: str) -> Style:
+        """What a role says, and nothing else: its colours are mixed with what is behind them, as Textual mixes them."""
+        own = self.get_component_rich_style(f"role--{role}", partial=True)
+        mixed = self.get_component_rich_style(f"role--{role}")
+        return own + Style(
+            color=mixed.color if own.color is not None else None,
+            bgcolor=mixed.bgcolor if own.bgcolor is not None else None,
+        )
 
     def notify_style_update(self) -> None:
         self._styles_of.clear()
@@ -152,6 +161,11 @@ class Canvas(ScrollView, can_focus=True):
 class Text(Canvas):
     """Lines that are all there, such as a page about one thing. `show(lines)` replaces them."""
 
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("left,h", "sideways(-8)", "Left", show=False, id="left"),
+        Binding("right,l", "sideways(8)", "Right", show=False, id="right"),
+    ]
+
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(id=id, classes=classes)
         self._lines: Sequence[Line] = ()
@@ -170,6 +184,12 @@ class Text(Canvas):
 
     def paint(self, number: int, width: int) -> Line:
         return self._lines[number]
+
+    def _widest(self) -> int:
+        return max((width_of(line) for line in self._lines), default=0)
+
+    def action_sideways(self, by: int) -> None:
+        self.scroll_relative(x=by, animate=False)
 
 
 @dataclass(frozen=True)

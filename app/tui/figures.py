@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
+from ...store.searches import ENDED
 from ...tools.words import interval_text, ratio_text
-from .lines import Span
+from .lines import Line, Span
 
-_STEPS = "▁▂▃▄▅▆▇█"
+_STEPS = "▁▂▃▄▅▆▇"
+"""Without the full block, which would touch the line above."""
 
 STATES: dict[str, tuple[str, str]] = {
     "working": ("●", "busy"),
@@ -23,12 +25,12 @@ STATES: dict[str, tuple[str, str]] = {
 _WORDS = {"input_required": "asks"}
 
 
-def state_span(state: str, *, orphaned: bool = False) -> Span:
+def state_line(state: str, *, orphaned: bool = False) -> Line:
     """A search's state: `● working`; `! no worker` for one that nobody works on although somebody should."""
     if orphaned:
-        return "! no worker", "bad"
+        return (("! no worker", "bad"),)
     glyph, role = STATES.get(state, ("·", ""))
-    return f"{glyph} {_WORDS.get(state, state)}", role
+    return (f"{glyph} ", role), (_WORDS.get(state, state), "dim" if state in ENDED else role)
 
 
 def sparkline(values: Sequence[float], *, top: float | None = None) -> str:
@@ -38,17 +40,10 @@ def sparkline(values: Sequence[float], *, top: float | None = None) -> str:
     return "".join(_STEPS[max(0, min(last, round(last * value / highest)))] for value in values)
 
 
-_EIGHTHS = " ▏▎▍▌▋▊▉"
-
-
 def gauge(fraction: float, width: int) -> tuple[Span, Span]:
     """A bar that is full at 1: the filled part and the rest."""
-    cells = max(0.0, min(1.0, fraction)) * width
-    whole = int(cells)
-    part = _EIGHTHS[int((cells - whole) * 8)].strip()
-    filled = "█" * whole + part
-    role = "bar" if fraction < 0.9 else "warn"
-    return (filled, role), ("·" * (width - len(filled)), "faint")
+    filled = round(max(0.0, min(1.0, fraction)) * width)
+    return ("━" * filled, "bar" if fraction < 0.9 else "warn"), ("─" * (width - filled), "faint")
 
 
 def ratio(log2: float | None) -> str:
@@ -99,12 +94,12 @@ def short(identity: str) -> str:
 
 
 LIMITS = {
-    "gpu_seconds": ("GPU s", "GPU seconds"),
-    "measurements": ("meas.", "measurements"),
-    "usd": ("USD", "US dollars"),
-    "tokens": ("tokens", "tokens"),
-    "wall_s": ("s", "seconds"),
-    "candidates": ("cand.", "candidates"),
+    "gpu_seconds": ("gpu", "GPU seconds"),
+    "measurements": ("meas", "measurements"),
+    "usd": ("usd", "US dollars"),
+    "tokens": ("tok", "tokens"),
+    "wall_s": ("time", "seconds"),
+    "candidates": ("cand", "candidates"),
 }
 """What budgets limit: short and whole."""
 
@@ -123,3 +118,11 @@ def tightest(spent: dict[str, float], limits: dict[str, float]) -> tuple[str, fl
         return None
     name = max(shares, key=lambda one: shares[one])
     return name, shares[name]
+
+
+def clock(seconds: float) -> str:
+    """The search's clock: `12.3s`, `4m05`, `2h10`."""
+    if seconds < 60:
+        return f"{seconds:.1f}s"
+    minutes, rest = divmod(int(seconds), 60)
+    return f"{minutes}m{rest:02d}" if minutes < 60 else f"{minutes // 60}h{minutes % 60:02d}"

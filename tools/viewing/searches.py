@@ -10,9 +10,10 @@ from ...bench.broker import processes_alive
 from ...store import pages
 from ...store.database import Store
 from ...store.searches import ENDED, Search
-from ..search.process import STALE_S
 from .curves import Curve, Curves
 
+STALE_S = 60.0
+"""As `tools.search.process` has it (a test compares them), without importing all that works on searches."""
 ORDERS: tuple[str, ...] = tuple(pages.ORDERS)
 
 
@@ -59,12 +60,13 @@ def searches_page(
     first = max(0, min(first, len(ids) - 1))
     found = pages.listed(store, ids[first : first + count])
     known, more = curves.look(store, [one.search for one in found])
-    lines = tuple(_line(one, known.get(one.search.id), is_alive) for one in found)
+    lines = tuple(search_line(one, known.get(one.search.id), is_alive) for one in found)
     row = store.read_one("SELECT count(*) AS working FROM searches WHERE state IN ('working', 'stopping')")
     return SearchList(len(ids), first, lines, at, 0 if row is None else row["working"], more)
 
 
-def _line(one: pages.Listed, curve: Curve | None, is_alive: Callable[[str], bool]) -> SearchLine:
+def search_line(one: pages.Listed, curve: Curve | None, is_alive: Callable[[str], bool]) -> SearchLine:
+    """A search with who works on it now."""
     worked_on = one.owner is not None and one.beat is not None and _is_fresh(one.beat) and is_alive(one.owner)
     orphaned = one.search.state in ("working", "stopping") and not worked_on
     return SearchLine(one.search, one.owner if worked_on else None, orphaned, curve)

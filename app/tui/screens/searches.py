@@ -31,14 +31,14 @@ class SearchesTable(Table):
 
     HELP = (
         "All searches. S best: of the best measured kernel against the seed. Spent: of the limit that is nearest to "
-        "its end. Deferred: share of the decisions that sent a candidate to the device instead of trusting its forecast."
+        "its end. Deferred: share of the decisions that sent a candidate to the device, its forecast not being enough."
     )
     COLUMNS = (
         Column("state", 11),
         Column("task", 13, grow=3),
         Column("S best", 6, right=True),
         Column("how it rose", _SPARK),
-        Column("spent", _GAUGE + 7),
+        Column("spent", _GAUGE + 10),
         Column("deferred", 8, right=True),
         Column("forecaster", 12, grow=1, drop=3),
         Column("by", 14, drop=2),
@@ -72,7 +72,10 @@ class FeedTable(Table):
         Column("by", 14, grow=1),
         Column("device", 7, drop=5),
     )
-    EMPTY = ("No forecast or measurement yet: `kforecast measure FILE`, or an agent over `kforecast mcp`.",)
+    EMPTY = (
+        "No forecast or measurement yet. Agents make them over `kforecast mcp`,",
+        "people with `kforecast measure FILE`.",
+    )
 
 
 @dataclass(frozen=True)
@@ -189,13 +192,13 @@ def _search_cells(line: SearchLine) -> tuple[Cell, ...]:
     spent: Cell = "-"
     if near is not None:
         name, share = near
-        spent = (*figures.gauge(share, _GAUGE), (f" {min(999, 100 * share):3.0f}%", ""), (" ", ""))
-        spent = (*spent[:3], (f" {figures.LIMITS[name][0][:1]}", "dim"))
+        part = f" {min(999, 100 * share):3.0f}% "
+        spent = (*figures.gauge(share, _GAUGE), (part, ""), (figures.LIMITS[name][0], "dim"))
     rose: Cell = ("", "")
     if curve is not None:
         rose = (figures.sparkline(curve.sampled(_SPARK)), "good" if curve.steps else "faint")
     return (
-        figures.state_span(search.state, orphaned=line.orphaned),
+        figures.state_line(search.state, orphaned=line.orphaned),
         search.task_name,
         figures.ratio_span(search.best_log2) if search.best_log2 else ("-", "faint"),
         rose,

@@ -1,0 +1,231 @@
+"""The parts of the page Search: its head, the tree, the log of decisions; as cells and lines, without the store."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual.binding import Binding, BindingType
+from textual.message import Message
+
+from ...tools.viewing.node import DecisionLine
+from ...tools.viewing.searches import SearchLine
+from ...tools.viewing.tree import TreeLine
+from . import figures
+from .canvas import Row, Table, Text
+from .lines import Cell, Column, Line
+from .node_lines import MARKS, decision_span
+
+_GUIDES = {"|": "│ ", " ": "  ", "+": "├ ", "L": "└ "}
+_MOST_GUIDES = 14
+"""Levels that are drawn; deeper ones get their number."""
+
+
+class Head(Text, can_focus=False):
+    """What a search is, where it stands, and what it has spent."""
+
+    DEFAULT_CSS = "Head { height: auto; max-height: 6; padding: 0 1; }"
+
+
+class TreeTable(Table):
+    """The tree."""
+
+    HELP = (
+        "The candidates of a search below those they came from. S is against the seed: measured, or ~ as forecast. "
+        "★ best  ● measured  ▶ being measured  ◔ forecast, waits  ○ proposed  – dropped  ✗ failed  ◎ audit  ◆ seed. "
+        "Dropped and failed ones are folded into a line that counts them."
+    )
+    COLUMNS = (
+        Column("candidate", 20, grow=1),
+        Column("S", 6, right=True),
+        Column("outcome", 10, drop=1),
+    )
+    EMPTY = (
+        "No search to show. Choose one in Searches (key 1), or begin one:",
+        "",
+        "kforecast search run FILE --budget 50m,5min",
+    )
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("space", "fold", "Fold", show=False, id="fold"),
+        Binding("right,l", "unfold_or_down", "Unfold", show=False, id="unfold"),
+        Binding("left,h", "fold_or_up", "Fold, or to the parent", show=False, id="fold-up"),
+    ]
+
+    class Folded(Message):
+        """A line is to be folded or unfolded. want: to what; None: the other way."""
+
+        def __init__(self, key: str, folded: bool | None) -> None:
+            super().__init__()
+            self.key, self.folded = key, folded
+
+    class Steered(Message):
+        """The user moved the cursor."""
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.lines: dict[str, TreeLine] = {}
+
+    def _go(self, number: int) -> None:
+        self.post_message(self.Steered())
+        super()._go(number)
+
+    @property
+    def line(self) -> TreeLine | None:
+        """The line under the cursor."""
+        return self.lines.get(self.key or "")
+
+    def action_fold(self) -> None:
+        line = self.line
+        if line is not None and (line.folded is not None or line.pruned):
+            self.post_message(self.Folded(line.key, None))
+
+    def action_choose(self) -> None:
+        line = self.line
+        if line is not None and line.pruned:
+            self.post_message(self.Folded(line.key, False))
+        else:
+            super().action_choose()
+
+    def action_unfold_or_down(self) -> None:
+        line = self.line
+        if line is None:
+            return
+        if line.folded:
+            self.post_message(self.Folded(line.key, False))
+        elif line.folded is False:
+            self._go(self.cursor + 1)
+
+    def action_fold_or_up(self) -> None:
+        line = self.line
+        if line is None:
+            return
+        if line.folded is False:
+            self.post_message(self.Folded(line.key, True))
+            return
+        depth = len(line.guides)
+        for number in range(self.cursor - 1, self.rows.first - 1, -1):
+            row = self.row(number)
+            above = None if row is None else self.lines.get(row.key)
+            if above is not None and len(above.guides) < depth:
+                self._go(number)
+                return
+
+
+class LogTable(Table):
+    """The decisions."""
+
+    HELP = (
+        "What was decided of each candidate, newest first: measure it on the device, trust its forecast, or drop it. "
+        "Enter goes to the candidate."
+    )
+    COLUMNS = (
+        Column("when", 7, right=True),
+        Column("cand.", 6, right=True),
+        Column("decision", 8),
+        Column("audit", 5, drop=1),
+        Column("because", 20, grow=1),
+    )
+    EMPTY = ("No decisions yet.",)
+
+
+def tree_row(line: TreeLine) -> Row:
+    """A line of the tree as a row."""
+    guides = line.guides
+    hidden = ""
+    if len(guides) > _MOST_GUIDES:
+        hidden, guides = f"{len(guides) - _MOST_GUIDES}… ", guides[-_MOST_GUIDES:]
+    lead: Line = ((hidden + "".join(_GUIDES[one] for one in guides), "faint"),)
+    if line.pruned is not None:
+        dropped, failed = line.pruned
+        parts = [f"{count} {word}" for count, word in ((dropped, "dropped"), (failed, "failed")) if count]
+        return Row(line.key, ((*lead, ("⋯ ", "dim"), (", ".join(parts), "dim")), "", ""))
+    glyph, role, _ = MARKS[line.mark]
+    twig = "▸ " if line.folded else ""
+    name: Line = (*lead, (f"{glyph} ", role), (twig, "dim"), (line.idea or "no idea given", _shade(line)))
+    if line.folded:
+        best = f", best {figures.ratio(line.best_inside)}" if line.best_inside is not None else ""
+        name = (*name, (f"  {line.inside} below{best}", "dim"))
+    s: Cell = figures.ratio_span(line.log2)
+    if line.log2 is None and line.forecast is not None:
+        s = (f"~{figures.ratio(line.forecast)}", "forecast")
+    if line.mark == "best":
+        s = (figures.ratio(line.log2), "best")
+    return Row(line.key, (name, s, _outcome(line)))
+
+
+def _shade(line: TreeLine) -> str:
+    return {"dropped": "dim", "best": "strong", "failed": "dim"}.get(line.mark, "")
+
+
+def _outcome(line: TreeLine) -> Cell:
+    if line.mark == "failed":
+        return (line.verdict or "failed", "bad")
+    return (line.mark, MARKS[line.mark][1])
+
+
+def log_row(made: DecisionLine, number: int | None) -> Row:
+    """A decision as a row."""
+    return Row(
+        f"{made.node_id} {made.ordinal}",
+        (
+            (figures.clock(made.when), "dim"),
+            "" if number is None else str(number),
+            decision_span(made.decision),
+            ("audit", "warn") if made.audited else "",
+            made.reason,
+        ),
+    )
+
+
+def head_lines(line: SearchLine, width: int) -> list[Line]:
+    """What a search is, where it stands, what it has spent: two lines and its gauges."""
+    search = line.search
+    by = figures.who(line.worker) if line.worker else ""
+    first: Line = (
+        *figures.state_line(search.state, orphaned=line.orphaned),
+        ("  ", ""),
+        (search.task_name, "strong"),
+        (f" on {search.device}", ""),
+        (f"   {search.policy}, {search.generator}, {search.forecaster}", "dim"),
+        (f"   {by}" if by else "", "dim"),
+        (f"   {search.id}", "faint"),
+    )
+    best: Line = (("nothing faster than the seed yet", "dim"),)
+    if search.best_log2:
+        best = (("★ best ", "best"), (f"S {figures.ratio(search.best_log2)}", "best"))
+    curve = line.curve
+    if curve is not None:
+        best = (*best, ("  ", ""), (figures.sparkline(curve.sampled(16)), "good" if curve.steps else "faint"))
+        if curve.deferral_rate is not None:
+            made = sum(curve.decisions.values())
+            best = (
+                *best,
+                ("   deferred ", "dim"),
+                (figures.percent(curve.deferral_rate), ""),
+                (f" of {made:,}", "dim"),
+            )
+    tally = "  ".join(f"{count:,} {name}" for name, count in search.counts.items() if count)
+    best = (*best, (f"   {tally}", "dim"))
+    if search.reason:
+        best = (*best, (f"   {search.reason}", "warn" if search.state == "failed" else "dim"))
+    return [first, best, *_gauges(search.spent, search.limits, width)]
+
+
+def _gauges(spent: dict[str, float], limits: dict[str, float], width: int) -> list[Line]:
+    """A gauge a limit, as many side by side as fit; what is spent without a limit, as a number."""
+    parts: list[Line] = []
+    for name, limit in limits.items():
+        used = spent.get(name, 0.0)
+        words = f" {figures.amount(used)} of {figures.amount(limit)} {figures.LIMITS.get(name, (name, name))[1]}"
+        parts.append((*figures.gauge(used / limit if limit else 0.0, 12), (words, "")))
+    for name, used in spent.items():
+        if name not in limits and used:
+            parts.append(((f"{figures.amount(used)} {figures.LIMITS.get(name, (name, name))[1]}", "dim"),))
+    lines: list[Line] = []
+    line: Line = ()
+    for part in parts:
+        wide = sum(len(text) for text, _ in (*line, *part)) + 3
+        if line and wide > width:
+            lines.append(line)
+            line = ()
+        line = (*line, *((("   ", ""),) if line else ()), *part)
+    return [*lines, line] if line else lines
