@@ -9,22 +9,22 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from ...bench.tasks.builtin import builtin_names
-from ...store import kernels, searches, tasks
+from ...store import kernels, searches
 from ...store.database import Store
-from ...store.errors import InputError, KforecastError
+from ...store.errors import InputError
 from ...store.models import Kernel, Task
 from ...store.searches import ENDED, LogMoved, Search
 from ..kernels import Asked, device_for, find_kernel
 from ..sources import copy_of
 from .beginning import begin_search
 from .budget import Budget, parse_budget
-from .events import AnyEvent, Order, OwnForecast, Proposed, Refused, SearchConfig, Told, node_id
+from .events import AnyEvent, Order, SearchConfig, Told
 from .log import SearchLog
 from .parts import BEST, check_names
 from .policies.catalogue import policy_named
 from .policies.puct import Puct
 from .process import ensure_worker, is_worked_on, work_in
+from .proposals import Candidate, Rejected, add_proposals
 from .replay import is_replay, pool_of
 from .results import SearchResult, asks_of, search_result
 from .state import State
@@ -38,17 +38,6 @@ _RESTING = ("input_required", "paused", *ENDED)
 Progress = Callable[[SearchResult], None]
 
 
-class Candidate(BaseModel):
-    """A candidate that an agent proposes: a kernel (id, path or source text) as a child of `parent_id`."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    parent_id: str
-    kernel: str
-    idea: str = ""
-    own: OwnForecast | None = None
-
-
 class Accepted(BaseModel):
     """What became of a proposed candidate by now; all but the ids null until it was forecast. p_faster: than the
     nearest measured ancestor, given that it is correct; forecast_speedup: against the seed."""
@@ -60,15 +49,6 @@ class Accepted(BaseModel):
     decision: str | None
     p_faster: float | None
     forecast_speedup: float | None
-
-
-class Rejected(BaseModel):
-    """A proposed candidate that was not taken, by its place in the list, and why."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    index: int
-    why: str
 
 
 class ProposeResult(SearchResult):
@@ -269,18 +249,12 @@ def propose(
         if search.state in (*ENDED, "stopping"):
             step = f"`kforecast search resume {search.id}` first, with more budget if it is spent."
             raise InputError(f"the search is {search.state}", value=search.id, next_step=step)
-        added: list[str] = []
-        rejected: list[Rejected] = []
-        for index, candidate in enumerate(candidates):
-            try:
-                added.append(_add(opened, search, candidate))
-            except KforecastError as error:
-                rejected.append(Rejected(index=index, why=str(error)[:300]))
+        nodes, rejected = add_proposals(opened, search, candidates)
         ensure_worker(opened, search.id)
         deadline = time.monotonic() + wait_s
         while True:
             state = SearchLog(opened, search.id).state
-            accepted = [accepted_of(state, node) for node in added]
+            accepted = [accepted_of(state, node) for node in nodes]
             if all(one.decision for one in accepted) or time.monotonic() >= deadline:
                 break
             time.sleep(_LOOK_S)
@@ -304,55 +278,6 @@ def accepted_of(state: State, node_id_: str) -> Accepted:
         p_faster=node.p_faster,
         forecast_speedup=forecast,
     )
-
-
-def _add(store: Store, search: Search, candidate: Candidate) -> str:
-    """Append one proposal; the new node's id, or the id that the same child of that parent has. Raises InputError."""
-    task = tasks.get(store, search.task_id)
-    assert task is not None, "a search's task is saved before it"
-    named = task.name if task.name in builtin_names() else None
-    found = find_kernel(store, candidate.kernel, Asked(named, known=task))
-    if found.task.id != task.id:
-        raise InputError(
-            "it computes another task", value=found.task.name, next_step=f"This search is for {task.name}."
-        )
-    device_for(found.kernel, search.device)
-    while True:
-        log = SearchLog(store, search.id)
-        parent = log.state.by_id.get(candidate.parent_id)
-        if parent is None:
-            raise InputError(
-                "the search has no such parent", value=candidate.parent_id, next_step="Take a parent_id from `asks`."
-            )
-        node = log.state.nodes[parent]
-        twin = log.state.sources.get(found.kernel.source_id)
-        if twin is not None and log.state.nodes[twin].parent == parent:
-            return log.state.nodes[twin].id  # asked again, after a timeout say: proposing twice is proposing once
-        common: dict[str, Any] = {"clock": log.state.clock, "parent": node.id, "ordinal": node.begun}
-        try:
-            if twin is not None:
-                log.append([Refused.model_validate({**common, "why": "duplicate", "detail": candidate.idea[:500]})])
-                raise InputError(
-                    "the search has this program already",
-                    value=log.state.nodes[twin].id,
-                    next_step="Propose something that differs in more than comments and layout.",
-                )
-            proposed = Proposed.model_validate(
-                {
-                    **common,
-                    "node": node_id(search.id, node.id, node.begun),
-                    "kernel_id": found.kernel.id,
-                    "source_id": found.kernel.source_id,
-                    "idea": candidate.idea[:500],
-                    "tag": "agent",
-                    "generator": "agent",
-                    "own": candidate.own,
-                }
-            )
-            log.append([proposed], new_kernels=[found.kernel])
-            return proposed.node
-        except LogMoved:
-            continue
 
 
 def listing(store: Store, limit: int = 20) -> list[tuple[Search, bool]]:
