@@ -22,7 +22,7 @@ from typing import Any, Self
 from ....store.errors import DeviceError
 from .protocol import PREFIX, FrameError, body_length, decode, encode
 from .toolchain import INSTALL, Toolchain, find_toolchain
-from .worker import ANSWER_BYTES
+from .worker import ANSWER_BYTES, FORK_AHEAD
 
 _START_S = 60.0
 _GRACE_S = 15.0
@@ -125,11 +125,17 @@ class WorkerPool:
 
 
 class CompilePool(WorkerPool):
-    """A pool of workers that hold NVRTC."""
+    """A pool of workers that hold NVRTC.
 
-    def __init__(self, toolchain: Toolchain | None = None, *, workers: int | None = None) -> None:
+    fork_ahead: make each job's child before the job, as workers do by themselves where NVRTC cannot be warmed up once
+    for all of them.
+    """
+
+    def __init__(
+        self, toolchain: Toolchain | None = None, *, workers: int | None = None, fork_ahead: bool = False
+    ) -> None:
         self.toolchain = toolchain or find_toolchain()
-        arguments = [str(self.toolchain.nvrtc), str(self.toolchain.builtins)]
+        arguments = [str(self.toolchain.nvrtc), str(self.toolchain.builtins), *([FORK_AHEAD] if fork_ahead else [])]
         super().__init__(f"{__package__}.worker", arguments, install=INSTALL, workers=workers)
 
     def compile(

@@ -22,6 +22,7 @@ import tempfile
 import time
 import traceback
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +43,7 @@ _ADDRESS_BYTES = 6 << 30
 _FILE_BYTES = 256 << 20
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
-_COLD = "cold"
+FORK_AHEAD = "fork-ahead"
 _WARM_UP = 'extern "C" __global__ void warm(float* x) { x[0] = 1.0f; }'
 
 
@@ -67,59 +68,117 @@ def main() -> None:
     """Serve jobs until the client closes its end."""
     control = int(sys.argv[1])
     nvrtc = Nvrtc(sys.argv[2], sys.argv[3])
-    if _COLD not in sys.argv[4:]:
+    fork_ahead = FORK_AHEAD in sys.argv[4:]
+
+    def warm_up() -> None:
         nvrtc.compile(_WARM_UP, name="warm.cu", options=["--gpu-architecture=sm_90"], headers={}, entries=[])
+
+    if not fork_ahead:
+        warm_up()
     threads = len(list(Path("/proc/self/task").iterdir()))
-    if threads != 1 and _COLD not in sys.argv[4:]:
+    if threads != 1 and not fork_ahead:
         # NVRTC 13.0 on a machine with many cores keeps a thread after its first compile, and forking beside a thread
-        # is not safe. Start over without the warm-up: then every job pays for NVRTC's start, some tens of milliseconds.
-        os.execv(sys.executable, [sys.executable, "-m", __spec__.name, *sys.argv[1:], _COLD])
+        # is not safe. Start over without the warm-up: then each job's child is forked ahead and warms up by itself.
+        os.execv(sys.executable, [sys.executable, "-m", __spec__.name, *sys.argv[1:], FORK_AHEAD])
     if threads != 1:
         raise RuntimeError(f"{threads} threads in the compile worker: forking would not be safe")
-    serve(control, lambda job, blobs: _compile(nvrtc, job, blobs))
+    serve(control, lambda job, blobs: _compile(nvrtc, job, blobs), warm_up if fork_ahead else None)
 
 
-def serve(control: int, compile_job: Callable[[Job, Blobs], tuple[Job, Blobs]]) -> None:
+@dataclass
+class _Child:
+    """A forked child: it reads its job from `orders` and writes its answer to `reader`'s other end. fence: what it was
+    confined for ahead of its job, None for one that confines itself when the job has come.
+    """
+
+    pid: int
+    orders: int
+    reader: int
+    folder: Path
+    fence: Job | None
+
+    def end(self) -> int:
+        """Kill it and all that it started, remove its folder; its exit code (negative: a signal)."""
+        for descriptor in (self.orders, self.reader):
+            os.close(descriptor)
+        try:
+            return _end(self.pid)
+        finally:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def serve(
+    control: int,
+    compile_job: Callable[[Job, Blobs], tuple[Job, Blobs]],
+    warm_up: Callable[[], None] | None = None,
+) -> None:
     """Do jobs until the client closes its end; those of kind `command` here, the others by `compile_job`, in a child.
 
-    Only in a process of one thread, which forks for every job.
+    Only in a process of one thread, which forks for every job. With `warm_up` the next job's child is forked when one
+    is done, and warms up while nobody waits, behind the fence that the job before needed.
     """
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
     write_all(control, encode({"ready": True}))
-    while (frame := read_frame(control, JOB_BYTES)) is not None:
-        job, blobs = decode(frame)
-        header, answer = _run(compile_job, control, job, blobs)
-        if header["ended"] == "abandoned":
-            break
-        write_all(control, encode(header, {"answer": answer}))
-
-
-def _run(
-    compile_job: Callable[[Job, Blobs], tuple[Job, Blobs]], control: int, job: Job, blobs: Blobs
-) -> tuple[Job, bytes]:
-    """Fork the job's child, take its answer, and see that nothing of it is left."""
-    folder = Path(tempfile.mkdtemp(prefix="kforecast-compile-"))
-    started = time.monotonic()
+    spare: _Child | None = None
     try:
-        reader, writer = os.pipe()
-        child = os.fork()
-        if child == 0:
-            os.close(reader)
-            os.close(control)
-            _child(compile_job, job, blobs, writer, folder)
-        os.close(writer)
-        # The child does the same: whoever comes second is refused, and the child may be gone already.
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.setpgid(child, child)
-        try:
-            answer, ended = _collect(reader, control, started + float(job["deadline_s"]))
-        finally:
-            os.close(reader)
-            code = _end(child)
-        output = folder / "output"
+        while (frame := read_frame(control, JOB_BYTES)) is not None:
+            job, blobs = decode(frame)
+            fence = _fence_of(job)
+            if spare is not None and (job["kind"] == "command" or spare.fence != fence):
+                spare.end()
+                spare = None
+            child, spare = spare or _fork(compile_job, control, None, None), None
+            header, answer = _run(child, control, job, blobs)
+            if header["ended"] == "abandoned":
+                break
+            write_all(control, encode(header, {"answer": answer}))
+            if warm_up is not None and job["kind"] != "command":
+                spare = _fork(compile_job, control, fence, warm_up)
+    finally:
+        if spare is not None:
+            spare.end()
+
+
+def _fence_of(job: Job) -> Job:
+    """What of a job decides how it is confined."""
+    folders = [word for word in job.get("options", []) if word.startswith("-I/")]
+    return {"options": folders, **{key: job[key] for key in ("commands", "alone", "file_bytes") if key in job}}
+
+
+def _fork(
+    compile_job: Callable[[Job, Blobs], tuple[Job, Blobs]],
+    control: int,
+    fence: Job | None,
+    warm_up: Callable[[], None] | None,
+) -> _Child:
+    folder = Path(tempfile.mkdtemp(prefix="kforecast-compile-"))
+    reader, writer = os.pipe()
+    orders, order = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        for descriptor in (reader, order, control):
+            os.close(descriptor)
+        _child(compile_job, orders, writer, folder, fence, warm_up)
+    for descriptor in (writer, orders):
+        os.close(descriptor)
+    # The child does the same: whoever comes second is refused, and the child may be gone already.
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.setpgid(pid, pid)
+    return _Child(pid, order, reader, folder, fence)
+
+
+def _run(child: _Child, control: int, job: Job, blobs: Blobs) -> tuple[Job, bytes]:
+    """Hand the child its job, take its answer, and see that nothing of it is left."""
+    started = time.monotonic()
+    tail = b""
+    try:
+        with contextlib.suppress(BrokenPipeError):  # it died before its job: no answer comes, its exit code is told
+            write_all(child.orders, encode(job, blobs))
+        answer, ended = _collect(child.reader, control, started + float(job["deadline_s"]))
+        output = child.folder / "output"
         tail = output.read_bytes()[-_OUTPUT_TAIL:] if output.is_file() else b""
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        code = child.end()
     header = {"ended": ended, "code": code, "seconds": time.monotonic() - started}
     return {**header, "output": tail.decode(errors="replace")}, answer
 
@@ -163,7 +222,12 @@ def _end(child: int) -> int:
 
 
 def _child(
-    compile_job: Callable[[Job, Blobs], tuple[Job, Blobs]], job: Job, blobs: Blobs, writer: int, folder: Path
+    compile_job: Callable[[Job, Blobs], tuple[Job, Blobs]],
+    orders: int,
+    writer: int,
+    folder: Path,
+    fence: Job | None,
+    warm_up: Callable[[], None] | None,
 ) -> None:
     """The whole life of a child; never returns."""
     code = 1
@@ -177,9 +241,19 @@ def _child(
         os.dup2(output, 1)
         os.dup2(output, 2)
         os.environ.update(TMPDIR=str(folder), HOME=str(folder))
-        cpu = math.ceil(float(job["deadline_s"])) + 1
+        if fence is not None:
+            confine(fence)  # before the warm-up: a thread that the compiler starts is behind the fence too
+        if warm_up is not None:
+            warm_up()
+        frame = read_frame(orders, JOB_BYTES)
+        if frame is None:
+            os._exit(0)
+        job, blobs = decode(frame)
+        used = resource.getrusage(resource.RUSAGE_SELF)
+        cpu = math.ceil(used.ru_utime + used.ru_stime + float(job["deadline_s"])) + 1
         resource.setrlimit(resource.RLIMIT_CPU, (cpu, cpu))
-        confine(job)
+        if fence is None:
+            confine(job)
         _place(job, blobs)
         header, files = _command(job) if job["kind"] == "command" else compile_job(job, blobs)
         write_all(writer, encode(header, files))

@@ -7,10 +7,12 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from kforecast.bench.landlock import landlock_version
 from kforecast.bench.languages.cuda.pool import CompilePool, Outcome
 from kforecast.store.errors import DeviceError
 
@@ -157,6 +159,69 @@ def test_a_worker_killed_under_a_job_is_an_error_of_the_machinery() -> None:
         killer.join()
         assert gone("300.25")
         assert sh(pool, "echo on").log == "on\n"
+
+
+@pytest.fixture
+def ahead() -> Iterator[CompilePool]:
+    """One worker that makes each job's child before the job."""
+    with CompilePool(workers=1, fork_ahead=True) as pool:
+        yield pool
+
+
+def compiled(pool: CompilePool, source: str, *options: str, deadline_s: float = 30.0) -> Outcome:
+    return pool.compile(
+        source,
+        name="k.cu",
+        options=["--gpu-architecture=sm_90", *options],
+        headers={},
+        entries=[],
+        deadline_s=deadline_s,
+    )
+
+
+def test_children_made_ahead_compile_one_kernel_each(ahead: CompilePool, pool: CompilePool) -> None:
+    for number in range(3):
+        source = f'extern "C" __global__ void k(int* x) {{ x[0] = {number}; }}'
+        outcome = compiled(ahead, source)
+        assert outcome.ok
+        assert outcome.files == compiled(pool, source).files
+    assert not compiled(ahead, "nonsense").ok
+    assert sh(ahead, "echo on").log == "on\n"
+    assert compiled(ahead, 'extern "C" __global__ void k() {}').ok
+
+
+def test_a_child_made_ahead_is_behind_the_fence_of_its_own_job(ahead: CompilePool, tmp_path: Path) -> None:
+    for name, value in (("first", 1), ("second", 2)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "own.h").write_text(f"#define VALUE {value}\n")
+    asks = '#include "own.h"\nextern "C" __global__ void k(int* x) { x[0] = VALUE; }'
+    reads = f'#include "{tmp_path}/first/own.h"\nextern "C" __global__ void k(int* x) {{ x[0] = VALUE; }}'
+    for folder in ("first", "first", "second", "first"):
+        assert compiled(ahead, asks, f"-I{tmp_path / folder}").ok
+    assert not compiled(ahead, asks).ok
+    assert compiled(ahead, "").ok
+    if landlock_version() > 0:
+        assert not compiled(ahead, reads).ok
+
+
+def test_a_hanging_compilation_ends_and_the_next_child_is_another(ahead: CompilePool) -> None:
+    deep = "template<int N> struct F { static const int v = F<N-1>::v + F<N-2>::v; };"
+    bomb = deep + " ".join(f"template<int A, int B> struct G{n} {{ int x[F<A>::v]; }};" for n in range(3))
+    macros = "#define A(x) x x x x x x x x\n#define B(x) A(A(A(x)))\n" + "B(B(B(int x;)))"
+    outcome = compiled(ahead, bomb + macros, deadline_s=1.0)
+    assert not outcome.ok
+    assert compiled(ahead, 'extern "C" __global__ void k() {}').ok
+
+
+def test_closing_a_pool_ends_the_child_made_ahead() -> None:
+    with CompilePool(workers=1, fork_ahead=True) as pool:
+        assert compiled(pool, "").ok
+        (worker,) = {pid for pid in workers() if "fork-ahead" in Path(f"/proc/{pid}/cmdline").read_text()}
+        deadline = time.monotonic() + 20
+        while not (children := Path(f"/proc/{worker}/task/{worker}/children").read_text().split()):
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+    assert not any(alive(int(child)) for child in children)
 
 
 def test_closing_the_pool_ends_its_workers() -> None:
