@@ -150,8 +150,18 @@ def _may_measure(state: State) -> bool:
 
 
 def _measurement(state: State, policy: Policy) -> Measure | None:
-    choice = policy.measure(state)
+    choice = None if _must_choose(state) else policy.measure(state)
     return None if choice is None else Measure(choice.index, choice.effort, "explore")
+
+
+def _must_choose(state: State) -> bool:
+    """Whether an agent's proposals are still being forecast, and too few measurements are left for all that wait: the
+    first ones to be forecast are not the best ones."""
+    coming = len(state.to_forecast) + state.in_flight_count("forecast")
+    limit = state.budget.measurements
+    if state.config.generator != "agent" or not coming or limit is None:
+        return False
+    return coming + len(state.ready) > limit - state.spent.measurements - state.in_flight_count("measure")
 
 
 def proposing_forbidden(state: State) -> str | None:
