@@ -79,7 +79,7 @@ def _numbers(passes: list[dict[str, Any]]) -> dict[str, Any]:
         "repeat_p50_pct": median(apart),
         "repeat_p90_pct": quantile(apart, 0.9),
         "repeat_S_p50_pct": median(apart_s),
-        "best": min(first["rows"], key=lambda row: row["time_us"] or math.inf),
+        "best": min(first["rows"], key=lambda row: row["time_us"] or math.inf, default=None),
     }
 
 
