@@ -305,6 +305,56 @@ class Measurement(Noun):
         return None if self.log2_speedup is None else float(2.0**self.log2_speedup)
 
 
+ProgramOutcome = Literal["ran", "failed", "crashed", "timeout", "compile_error"]
+"""`ran`: to its end, with exit code 0. That says nothing of whether it is right: nobody said what it should compute."""
+
+
+class DeviceWork(Noun):
+    """All launches of one kernel of a program, or all its copies of one kind. Microseconds of the device's clock."""
+
+    name: str
+    launches: int
+    total_us: float
+    mean_us: float
+    least_us: float
+    most_us: float
+    spread_us: float | None
+    """Standard deviation over the launches."""
+    bytes: int = 0
+
+
+class ProgramRun(Noun):
+    """One run of a program with a `main()` of its own: how it ended and what it did on the device. No verdict."""
+
+    id: str
+    name: str
+    source: str
+    source_id: str
+    device: str
+    device_id: str
+    outcome: ProgramOutcome
+    reason: str
+    exit_code: int | None
+    """Of the program; negative: the signal that ended it; None where it did not run or was ended at its deadline."""
+    kernels: tuple[DeviceWork, ...] = ()
+    copies: tuple[DeviceWork, ...] = ()
+    kernel_us: float | None
+    """Sum over all launches of all kernels; None: nothing counted them."""
+    wall_s: float | None
+    """From the program's start to its end, on this machine's clock."""
+    output: str = ""
+    """What it printed on stdout and stderr, capped."""
+    diagnostics: str = ""
+    """What its compiler printed."""
+    labels: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    isolation: str = ""
+    toolchain: str = ""
+    environment: dict[str, Any] = Field(default_factory=dict)
+    device_seconds: float = 0.0
+    created_at: str
+
+
 class Request(Noun):
     """Work for a device: a row first, then an answer row. The socket only wakes."""
 

@@ -315,7 +315,27 @@ CREATE INDEX events_measured ON events (search_id, ordinal) WHERE kind = 'measur
 CREATE INDEX events_decided ON events (search_id, ordinal) WHERE kind = 'decided';
 """
 
-MIGRATIONS: tuple[str, ...] = (_FIRST, _CONSENTS, _SEARCHES, _SPEND, _VIEWING)
+_PROGRAMS = f"""
+-- Runs of programs with a main() of their own: no task, no verdict, never a measurement.
+CREATE TABLE program_runs (
+  id TEXT NOT NULL PRIMARY KEY,
+  name TEXT NOT NULL,
+  device TEXT NOT NULL,
+  device_id TEXT NOT NULL,
+  outcome TEXT NOT NULL,
+  exit_code INTEGER,
+  kernel_us REAL,
+  wall_s REAL,
+  source_id TEXT NOT NULL,
+  source TEXT NOT NULL,
+  json {_JSON},
+  created_at {_MOMENT},
+  seq INTEGER NOT NULL UNIQUE
+) STRICT;
+CREATE INDEX program_runs_by_moment ON program_runs (created_at);
+"""
+
+MIGRATIONS: tuple[str, ...] = (_FIRST, _CONSENTS, _SEARCHES, _SPEND, _VIEWING, _PROGRAMS)
 LATEST = len(MIGRATIONS)
 
 
