@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import sys
 import time
 from collections import Counter
@@ -62,14 +63,19 @@ async def call_tool(store: Path, mode: str, tool: str, arguments: dict[str, Any]
 
 
 def sources_of(arguments: Any) -> Iterator[tuple[str, str]]:
-    """The files that arguments name as kernels, with their texts: a transcript has to stand alone."""
+    """The files that arguments name as kernels, and what lies beside them and is named in them, with their texts: a
+    transcript has to stand alone."""
     if isinstance(arguments, dict):
         for name, value in arguments.items():
             for one in value if isinstance(value, list) else [value]:
                 if name in NAMES_KERNELS and isinstance(one, str) and "\n" not in one:
                     path = Path(one).expanduser()
                     if len(one) < 1000 and path.is_file() and path.stat().st_size < MOST_BYTES:
-                        yield one, path.read_text(errors="replace")
+                        text = path.read_text(errors="replace")
+                        yield one, text
+                        for beside in re.findall(r"[\"<]([\w.-]+\.(?:py|toml|h|cuh|inc))\b", text):
+                            if (path.parent / beside).is_file():
+                                yield beside, (path.parent / beside).read_text(errors="replace")
                 else:
                     yield from sources_of(one)
     elif isinstance(arguments, list):

@@ -38,7 +38,7 @@ def forecast(ordinal: int, median: float) -> list[AnyEvent]:
 
 
 def proposed(measurements: int | None) -> State:
-    """A search whose seed is measured, with four proposals of which the first is forecast and two more are under way."""
+    """A search whose seed is measured, with four proposals: the first is forecast, two more are being forecast."""
     config = SearchConfig(
         task_id="t", task_name="t", seed_id="k", device="cpu", generator="agent", verify=False,
         budget=Budget(measurements=measurements, wall_s=100),
