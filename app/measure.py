@@ -53,7 +53,8 @@ def measure_command(
     """Measure kernels: is each right, how fast is it, and how much faster than the baseline?
 
     S is the baseline's time over the kernel's: above 1 is faster. Several files make one ranked table, in which kernels
-    that cannot be told apart share a rank.
+    that cannot be told apart share a rank. A CUDA file with a main() and no kernel header is a program: it is run, and
+    its kernels are timed, without a verdict.
 
     \b
       kforecast measure softmax.c
@@ -62,8 +63,12 @@ def measure_command(
     """
     from ..tools.config import load_config
     from ..tools.measure import measure, measure_many
+    from ..tools.programs import is_program
 
     config = load_config()
+    if any(is_program(file) for file in files):
+        asked = {"baseline": baseline, "device": device, "timeout_s": timeout_s}
+        return _measure_program(files, asked, {**launch, "task": task, "effort": effort}, as_json)
     common: dict[str, Any] = {
         "baseline": baseline,
         "task": task,
@@ -82,6 +87,35 @@ def measure_command(
             results = measure_many(files, **common, on_progress=progress)
     _print(results, files, as_json)
     return _exit_code(results)
+
+
+def _measure_program(files: tuple[str, ...], asked: dict[str, Any], of_kernels: dict[str, Any], as_json: bool) -> int:
+    """A file with a `main()` of its own. of_kernels: the options that only kernels have, besides `options`."""
+    from ..store.errors import InputError
+    from ..tools.programs import measure_program
+    from .program_page import program_page
+
+    if len(files) > 1:
+        raise InputError(
+            "programs are measured one at a time",
+            value=", ".join(files),
+            next_step="Name one program; `--baseline OTHER.cu` compares it with another.",
+        )
+    options = of_kernels.pop("options")
+    given = [name for name, value in of_kernels.items() if value]
+    if given:
+        raise InputError(
+            "a program has no kernel header, so some options mean nothing for it",
+            value=", ".join(f"--{name.replace('settings', 'set').replace('arguments', 'args')}" for name in given),
+            next_step="Leave them out, or give the kernel a file and a header of its own.",
+        )
+    with Progress() as progress:
+        result = measure_program(files[0], **asked, options=options, on_progress=progress)
+    if as_json:
+        print_json(result.model_dump(mode="json"))
+    else:
+        click.echo(program_page(result))
+    return 0 if result.run.outcome == "ran" else 1
 
 
 def _print(results: list[MeasureResult | KforecastError], files: tuple[str, ...], as_json: bool) -> None:
