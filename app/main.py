@@ -32,6 +32,7 @@ COMMANDS = {
     "doctor": ("doctor", "What this machine has, what is missing, what to do about it."),
     "export": ("exchange", "Write the store's rows to a file: jsonl, csv or db."),
     "import": ("exchange", "Read rows that another store exported."),
+    "demo": ("demo", "Watch recorded searches; no GPU needed."),
     "gc": ("gc", "Forget what is old and needed by nothing."),
     "completion": ("completion", "Print the completion script of a shell."),
 }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import ClassVar, TypeVar
@@ -30,7 +32,9 @@ class DemoViewer(Viewer):
         self.player = player
 
     def on_mount(self) -> None:
-        super().on_mount()
+        # Unwound by the app itself, which gives the terminal back as it was.
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            asyncio.get_running_loop().add_signal_handler(number, self.exit, None, 128 + number)
         self.player.start()
         self.set_interval(1.0, lambda: self.beats.publish(self._beat))
         self.notify(
@@ -42,7 +46,6 @@ class DemoViewer(Viewer):
 
     async def on_unmount(self) -> None:
         self.player.stop()
-        await super().on_unmount()
 
     @property
     def liveness(self) -> tuple[str, str]:
