@@ -55,6 +55,7 @@ def test_the_viewer_says_that_it_is_a_recording_and_changes_nothing(tmp_path: Pa
                 await pilot.press("P")
                 words.append(viewer.liveness[0])
                 viewer.change("stop", lambda store: searches.recent(store)[0])
+                await pilot.pause()
                 words += [str(one.message) for one in viewer._notifications]
         return words
 
