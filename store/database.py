@@ -25,7 +25,7 @@ from typing import Self, SupportsIndex
 
 from . import schema
 from .errors import InputError, StoreError
-from .faults import StoreMissing, as_store_errors
+from .faults import StoreMissing, StoreOutdated, as_store_errors
 from .filesystem import network_filesystem
 from .locks import fair_lock
 from .paths import make_private_directory, store_path
@@ -84,8 +84,8 @@ class Store:
     def open_readonly(cls, path: Path | None = None, *, timeout_s: float = 5.0) -> Self:
         """Open an existing store for reading only. Creates and migrates nothing.
 
-        Raises StoreMissing where there is none yet; InputError and StoreError as `open` does, StoreError also for a
-        store of an older kforecast.
+        Raises StoreMissing where there is none yet, StoreOutdated for one of an older kforecast; InputError and
+        StoreError as `open` does.
         """
         path = _absolute(path)
         if not path.exists():
@@ -98,7 +98,7 @@ class Store:
             if found == 0:
                 raise _no_store_yet(path)
             if found < schema.LATEST:
-                raise StoreError(
+                raise StoreOutdated(
                     f"The store has an older schema ({found}, this kforecast needs {schema.LATEST})",
                     value=path,
                     next_step="Run `kforecast doctor` once: opening the store for writing brings it up to date.",

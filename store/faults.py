@@ -18,6 +18,10 @@ class StoreMissing(StoreError):
     """There is no store at the path, or no longer."""
 
 
+class StoreOutdated(StoreError):
+    """An older kforecast wrote the store, and who only reads cannot bring it up to date."""
+
+
 _FREE_SPACE = "Free some space (`kforecast gc` drops what nothing needs), then try again; nothing stored was lost."
 _PERMISSION = "Check that you own the file and its directory and may write to both, or set KFORECAST_DB elsewhere."
 _DAMAGED = (

@@ -347,6 +347,8 @@ def _next(measurement: Measurement) -> str:
         return "Measure again; if it repeats, look for work that the kernel skips. Only a person clears a quarantine."
     if measurement.comparison == "faster" and measurement.effort == "claim":
         return f"The win held in fresh processes. Measure the next idea against it: baseline {measurement.kernel_id}."
+    if measurement.comparison == "unclear" and measurement.effort == "claim":
+        return "They cannot be told apart here and now: keep whichever is simpler, or measure on a quieter machine."
     return _NEXT_AFTER_OK[measurement.comparison].format(kernel=measurement.kernel_id)
 
 

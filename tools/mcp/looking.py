@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
 
@@ -11,6 +12,7 @@ from mcp_types import CallToolResult
 from ...store import kernels, measurements, requests, searches
 from ...store.database import Store
 from ...store.errors import InputError
+from ...store.faults import StoreMissing, StoreOutdated
 from ...store.models import Measurement, Request
 from ..results import MeasureResult
 from ..sources import copy_of
@@ -29,6 +31,7 @@ async def look(
     identity: str | None, progress: Progress, cursor: int | None, detail: Literal["concise", "full"]
 ) -> CallToolResult:
     """Whatever has this id, waiting for it as long as the client wants to; see `descriptions.STATUS`."""
+    await in_thread(_bring_up_to_date)
     if identity is None:
         return reply(await in_thread(_overview))
     if identity.startswith("s_"):
@@ -38,6 +41,15 @@ async def look(
     if identity.startswith("k_"):
         return reply(await in_thread(_kernel, identity, detail))
     return reply(await _measurement(identity, progress, detail))
+
+
+def _bring_up_to_date() -> None:
+    """Make a store that an older kforecast wrote readable; one that is not there yet stays so."""
+    with suppress(StoreMissing):
+        try:
+            Store.open_readonly().close()
+        except StoreOutdated:
+            Store.open().close()
 
 
 async def _measurement(identity: str, progress: Progress, detail: str) -> dict[str, Any]:

@@ -26,6 +26,7 @@ _REWORDED: tuple[tuple[re.Pattern[str], _Replacement], ...] = tuple(
         (r"`kforecast (?:status|search list)`", _ALL),
         (r"`kforecast measure[^`]*`", "measure_kernel"),
         (r"`kforecast (?:facts|forecast(?![^`]*--yes))[^`]*`", "forecast_kernel"),
+        (r"Upgrade kforecast, or", "It was upgraded while this server ran: have the client restart the server. Or"),
         (r"Try `--no-broker` to see the failure directly; ", ""),
         (r",? or (?:add --override to replace the header's|--own on the command line)", ""),
         (rf"(`?)--({_ARGUMENTS})[ =]([^\s`,;]*[^\s`,;.])\1", r'\2="\3"'),

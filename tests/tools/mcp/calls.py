@@ -16,7 +16,7 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.server.mcpserver import MCPServer
 from mcp_types import CallToolResult
 
-NO_TOOL = re.compile(r"kforecast (measure|forecast|facts|status|tasks|search (?!resume))")
+NO_TOOL = re.compile(r"kforecast (measure|forecast|facts|status|search (?!resume))")
 """Commands for which there is a tool: an agent is never sent to one."""
 
 

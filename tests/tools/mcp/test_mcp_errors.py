@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 from brokers import Kernels
-from calls import failed_call, with_client
+from calls import call, failed_call, with_client
 
+from kforecast.store import schema
+from kforecast.store.database import Store
 from kforecast.store.errors import DeviceError
 from kforecast.tools.mcp.faults import log_path
 from kforecast.tools.mcp.server import KforecastServer, make_server
@@ -79,6 +81,20 @@ def test_the_machinerys_failure_is_told_with_its_next_step(
     monkeypatch.setattr("kforecast.bench.broker.watch.connect", no_broker)
     text = failed_call(server, mode, "measure_kernel", kernel="quick.c", baseline="none")
     assert text == "the broker of cpu ended: out of luck. Run `kforecast doctor`."
+
+
+def test_a_store_of_an_older_version_is_read_all_the_same(server: KforecastServer, monkeypatch: Any) -> None:
+    Store.open().close()
+    monkeypatch.setattr(schema, "MIGRATIONS", (*schema.MIGRATIONS, "CREATE TABLE later (id TEXT) STRICT;\n"))
+    monkeypatch.setattr(schema, "LATEST", schema.LATEST + 1)
+    assert "no kernel" in failed_call(server, "auto", "get_status", id="k_ffffff")
+    assert call(server, "auto", "get_status")["measurements"] == []
+
+
+def test_a_store_of_a_newer_version_means_a_restart(server: KforecastServer) -> None:
+    with Store.open() as store:
+        store.read("PRAGMA user_version = 99")
+    assert "restart the server" in failed_call(server, "auto", "get_status")
 
 
 def test_a_fault_of_ours_says_so_and_where_the_traceback_is(mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
