@@ -32,12 +32,13 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from ....store.models import Mismatch, Task
+from ....store.models import Case, Mismatch, Task
 from ...correctness.compare import ExactExpectation, FloatExpectation
 from ...correctness.gate import Expectation, expect
 from ...correctness.norms import TAIL_SHARE
 from ...correctness.poison import poison_bits
 from ...tasks.dtypes import carrier_dtype, item_bytes, largest, numpy_dtype
+from ...tasks.floor import operations
 from ...tasks.inputs import make_inputs
 from ...tasks.shapes import bytes_of, output_tensors, shape_of
 from .channel import Channel, ChannelClosed
@@ -48,7 +49,10 @@ RENEW_AFTER = 64
 saw from one measurement to the next: its module is gone and its memory is overwritten."""
 RED_WORD = 0xA5A5A5A5A5A5A5A5
 _KEEP_SHARE = 0.3
-_ON_HOST_BYTES = 8 << 20
+_ON_HOST_BYTES = 32 << 20
+_ON_HOST_OPERATIONS = 4e9
+"""Cases up to these sizes get inputs and answers from numpy: cupy compiles a kernel for each new operation, which takes
+seconds in all where its cache is empty."""
 _KINDS = {"f64": 0, "f32": 1, "f16": 2, "bf16": 3}
 _VERDICT = np.dtype([("squares", "f8"), ("finite", "u8"), ("wrong", "u8"), ("tail", "u8")])
 
@@ -196,7 +200,15 @@ class Oracle:
         if job["kind"] == "timed" and job["set"] == NEAR_SET:
             before, other = (self._get({**job, "set": number}).inputs for number in (NEAR_SET - 1, NEAR_SET - 2))
             return nearly(self._task, case, before, other, np.random.default_rng(secrets.randbits(128)))
-        return make_inputs(self._task, case, secrets.randbits(63), self.cp)
+        if not self._on_host(case):
+            return make_inputs(self._task, case, secrets.randbits(63), self.cp)
+        inputs = make_inputs(self._task, case, secrets.randbits(63), np)
+        return {name: _moved(self.cp, array) for name, array in inputs.items()}
+
+    def _on_host(self, case: Case) -> bool:
+        assert self._task is not None
+        size = sum(bytes_of(tensor, case) for tensor in self._task.tensors)
+        return size <= _ON_HOST_BYTES and operations(self._task, case) <= _ON_HOST_OPERATIONS
 
     def _shrink(self) -> None:
         """Drop contents of other tasks, the oldest first, when they take more than their share of the device."""
@@ -312,10 +324,9 @@ class Oracle:
         return replace(expectation, tensors=tensors, xp=np).check(host)
 
     def _expect(self, job: dict[str, Any], contents: _Contents) -> Expectation:
-        """The answers. Those of small cases numpy has before cupy has compiled its first reduction."""
         assert self._task is not None
         case = self._case(job)
-        if sum(bytes_of(tensor, case) for tensor in self._task.tensors) > _ON_HOST_BYTES:
+        if not self._on_host(case):
             return expect(self._task, case, contents.inputs, self.cp)
         found = expect(self._task, case, _host_inputs(self._task, contents.inputs))
         return replace(found, tensors=tuple(_on(self.cp, expected) for expected in found.tensors), xp=self.cp)
@@ -379,18 +390,19 @@ def _those(rows: list[tuple[Where, Row]], hit: Sequence[bool]) -> list[tuple[Whe
 
 def _on(xp: Any, expected: FloatExpectation | ExactExpectation) -> FloatExpectation | ExactExpectation:
     """The expectation with its arrays on numpy or cupy."""
-
-    def move(array: Any) -> Any:
-        if xp is not np:
-            return xp.asarray(array.view(np.uint16) if array.dtype == numpy_dtype("bf16") else array)
-        return array.get() if hasattr(array, "get") else array
-
     if isinstance(expected, ExactExpectation):
-        return replace(expected, golden=move(expected.golden))
+        return replace(expected, golden=_moved(xp, expected.golden))
     scale = expected.scale
-    given = None if scale.given is None else move(scale.given)
-    moved = replace(scale, golden=move(scale.golden), row_rms=move(scale.row_rms), given=given)
-    return replace(expected, golden=move(expected.golden), scale=moved)
+    given = None if scale.given is None else _moved(xp, scale.given)
+    moved = replace(scale, golden=_moved(xp, scale.golden), row_rms=_moved(xp, scale.row_rms), given=given)
+    return replace(expected, golden=_moved(xp, expected.golden), scale=moved)
+
+
+def _moved(xp: Any, array: Any) -> Any:
+    """An array as numpy or cupy carries it; cupy has bf16 as raw bits."""
+    if xp is not np:
+        return xp.asarray(array.view(np.uint16) if array.dtype == numpy_dtype("bf16") else array)
+    return array.get() if hasattr(array, "get") else array
 
 
 def _host_inputs(task: Task, inputs: dict[str, Any]) -> dict[str, Any]:
