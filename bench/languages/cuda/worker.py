@@ -259,10 +259,13 @@ def _child(
         write_all(writer, encode(header, files))
         code = 0
     finally:
-        if code:
-            traceback.print_exc()
-            sys.stderr.flush()
-        os._exit(code)
+        # Printing may fail as well, where the output is full: a child never returns into its parent's code.
+        try:
+            if code:
+                traceback.print_exc()
+                sys.stderr.flush()
+        finally:
+            os._exit(code)
 
 
 def _compile(nvrtc: Nvrtc, job: dict[str, Any], blobs: dict[str, bytes]) -> tuple[dict[str, Any], dict[str, bytes]]:

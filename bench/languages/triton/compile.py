@@ -25,7 +25,7 @@ from ..cuda.options import check_arch
 from ..cuda.ptx import precision_labels, ptx_mix, writable_state
 from ..cuda.resources import Resources, from_ptxas
 from .abi import read_abi, renamed, trailing_pointers
-from .pool import FILE_BYTES, TritonPool, shared_triton_pool
+from .pool import TritonPool, shared_triton_pool
 from .specialise import Forms, Unit, described, forms_for, options_of
 
 PROGRAM_NAME = "kforecast_kernel.py"
@@ -34,6 +34,7 @@ PROGRAM_NAME = "kforecast_kernel.py"
 _FORMAT = 1
 """Raised when an entry of the cache would mean something else than before."""
 
+_MOST_WORDS = 500
 _SMEM_MOST = 1 << 20
 
 
@@ -90,7 +91,7 @@ def compile_triton(
     try:
         forms = _forms(kernel, task, signatures, constants)
     except KforecastError as error:
-        return _failure(f"{error.what}: {error.value} {error.next_step}", arch, identity)
+        return _failure(str(error), arch, identity)
     units = tuple(dict.fromkeys(unit for of_launch in forms.units for unit in of_launch))
     named = {**constants, **kernel.tunables}
     used = {entry.name for signature in signatures for entry in signature.parameters if entry.constant}
@@ -108,7 +109,13 @@ def compile_triton(
         if not lasting:
             return _failure(_in_users_name(data["error"], file), arch, identity)
         hit = cache.put(key, data, files)
-    return _build(hit, kernel, forms, units, file, arch, identity)
+    build = _build(hit, kernel, forms, units, file, arch, identity)
+    most = constants.get("SMEM_MAX")
+    taken = max((form.smem for form in build.forms), default=0)
+    if most is not None and taken > most:
+        said = f"{file}: error: a block takes {taken} bytes of shared memory, and the device allows {most}"
+        return _failure(f"{said}\nSmaller blocks or fewer num_stages take less.", arch, identity)
+    return build
 
 
 @lru_cache(maxsize=1)
@@ -220,12 +227,12 @@ def _unit(unit: Unit, numbers: Numbers, ptx: str, number: int) -> dict[str, Any]
 
 def _in_words(failure: str) -> str:
     """How a worker's child ended, in the words of a file that ended it."""
-    if "SIGXFSZ" in failure:
-        failure = f"it printed or wrote more than {FILE_BYTES >> 20} MiB and was stopped"
-    elif "exit code 0" in failure:
+    if "exit code 0" in failure:
         failure = "it ended the compiler's process while it was imported (exit code 0)"
+    elif failure.startswith("the compiler"):
+        failure = f"the file, or its compiler, {failure.removeprefix('the compiler').strip()[:_MOST_WORDS]}"
     hint = "A Triton file is run when it is imported: what stands outside its functions has to end, and quietly."
-    return f"{PROGRAM_NAME}: error: {failure.replace('the compiler', 'the file or its compiler', 1)}\n{hint}"
+    return f"{PROGRAM_NAME}: error: {failure}\n{hint}"
 
 
 def _key(job: _Job, identity: str) -> str:
@@ -249,11 +256,13 @@ def _build(
         return _failure(_in_users_name(data["error"], file), arch, identity)
     numbers = {unit: number for number, unit in enumerate(units)}
     built = [
-        _form(launch, unit.parameters, data["units"][numbers[unit]])
-        for launch, of_launch in enumerate(forms.units)
-        for unit in of_launch
+        _form(position, unit.parameters, data["units"][numbers[unit]])
+        for position, of_position in enumerate(forms.units)
+        for unit in of_position
     ]
-    first = {launch.entry: numbers[forms.units[i][0]] for i, launch in reversed(list(enumerate(kernel.launches)))}
+    first: dict[str, int] = {}
+    for launch, of_launch in zip(kernel.launches, forms.units, strict=True):
+        first.setdefault(launch.entry, numbers[of_launch[0]])
     timed = sorted({numbers[unit] for i, count in enumerate(forms.timed) for unit in forms.units[i][:count]})
     mix: dict[str, int] = {}
     for number in timed:

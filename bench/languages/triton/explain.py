@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import re
 import traceback
 from pathlib import Path
 
 _DIAGNOSTIC = re.compile(r"^\S*?([\w.-]+\.py):(\d+):(\d+): (error|note|remark|warning): (.*)$", re.MULTILINE)
+_REPR = re.compile(r"^(\w+)\(([\"'])(.*)\2,?\)$", re.DOTALL)
 _MOST_CALLS = 5
 _MOST_MESSAGE = 2000
 
@@ -28,7 +30,9 @@ def explain(error: BaseException, path: Path, printed: str) -> str:
         return _located(path, source, int(first[2]), int(first[3]) + 1, first[5])
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
     said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-    if isinstance(error, SystemExit):
+    if isinstance(error, OSError) and error.errno == errno.EFBIG:
+        said += " (it printed or wrote more than it may)"
+    elif isinstance(error, SystemExit):
         said = f"the file ended the program while it was imported (exit code {error.code})"
     if frames:
         return _located(path, source, frames[-1].lineno, None, said[:_MOST_MESSAGE])
@@ -57,7 +61,7 @@ def _of_compiler(links: list[BaseException], path: Path, source: str) -> str:
     last = links[-1]
     cause = last.__cause__
     message = f"{type(cause).__name__}: {cause}" if cause else getattr(last, "error_message", None) or str(last)
-    message = str(message)[:_MOST_MESSAGE]
+    message = _REPR.sub(r"\1: \3", str(message))[:_MOST_MESSAGE]
     if not places:
         return f"{path.name}: error: {message}"
     said = _located(path, source, *places[-1], message)

@@ -3,7 +3,7 @@ for each call, but decided before there is one.
 
 The JIT compiles an integer argument that is 1 into the program, and tells the compiler which ones are multiples of 16
 (Triton, `runtime/jit.py`). We do the same for the timed cases. Checked cases that no timed form holds for get one more
-form that assumes nothing, so that every case runs a program whose assumptions are true.
+form that assumes what is true of every case, so that no case runs a program whose assumptions are false.
 """
 
 from __future__ import annotations
@@ -70,9 +70,8 @@ def forms_for(
         if len(special) > MOST_TIMED_FORMS:
             special = [_common(special)]
         wanted = list(special)
-        general = tuple(FormParameter(one.dtype) for one in special[0])
-        if any(not any(holds(form, one) for form in special) for one in every) and general not in wanted:
-            wanted.append(general)
+        if any(not any(holds(form, one) for form in special) for one in every):
+            wanted.append(_common([shaper.assumed(one, every) for one in every]))
         types = shaper.types(first[0], special[0])
         names = tuple(entry.name for entry in signature.parameters if not entry.constant)
         units.append(tuple(Unit(signature.name, names, types, form) for form in wanted))

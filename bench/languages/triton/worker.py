@@ -13,14 +13,15 @@ import contextlib
 import importlib.util
 import json
 import os
+import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from ..cuda.worker import Blobs, Job, serve
+from ..cuda.worker import FORK_AHEAD, Blobs, Job, serve
 from .explain import explain
 from .stand_in import StandIn
 
@@ -53,15 +54,46 @@ def main() -> None:
     os.environ["TRITON_DISABLE_LINE_INFO"] = "1"
     from triton import knobs
 
+    _remember_answers()
     for tool in (knobs.nvidia.ptxas, getattr(knobs.nvidia, "ptxas_blackwell", None)):
-        assert tool is None or tool.version  # asked once, here: children start no programs
-    with _folder():
-        _compile(_import_text(_WARM_UP), _WARM_UNIT, {}, arch=90)
-    del sys.modules[MODULE]
+        assert tool is None or tool.version
+    fork_ahead = FORK_AHEAD in sys.argv[3:]
+    if not fork_ahead:
+        with _folder():
+            _compile(_import_text(_WARM_UP), _WARM_UNIT, {}, arch=90)
+        del sys.modules[MODULE]
     threads = len(list(Path("/proc/self/task").iterdir()))
+    if threads != 1 and not fork_ahead:
+        # Forking beside a thread is not safe. Then each job's child is forked ahead and warms up by itself.
+        os.execv(sys.executable, [sys.executable, "-m", __spec__.name, *sys.argv[1:], FORK_AHEAD])
     if threads != 1:
         raise RuntimeError(f"{threads} threads in the Triton worker: forking would not be safe")
-    serve(int(sys.argv[1]), _do)
+    serve(int(sys.argv[1]), _do, _warm_up if fork_ahead else None)
+
+
+def _remember_answers() -> None:
+    """Triton asks ptxas for its version, for every architecture and in some versions for every kernel. The answers are
+    had here, once, as children start no programs.
+    """
+    ask: Callable[..., bytes] = subprocess.check_output
+    answers: dict[tuple[str, ...], bytes] = {}
+
+    def remembered(argv: list[str], **named: Any) -> bytes:
+        key = tuple(argv)
+        if key not in answers:
+            answers[key] = ask(argv, **named)
+        return answers[key]
+
+    subprocess.check_output = remembered  # type: ignore[assignment]
+
+
+def _warm_up() -> None:
+    """In a child, behind its fence, where no program can be started: as far as PTX."""
+    os.environ["TRITON_CACHE_DIR"] = str(Path("triton-cache").absolute())
+    tempfile.tempdir = None
+    _leave_cubins_out()
+    _compile(_import_text(_WARM_UP), _WARM_UNIT, {}, arch=90)
+    del sys.modules[MODULE]
 
 
 def _do(job: Job, blobs: Blobs) -> tuple[Job, Blobs]:
@@ -179,8 +211,6 @@ class _Recorded(BaseException):
 
 def _recipe(arch: int) -> list[str]:
     """The command line by which this Triton calls ptxas for an architecture, without its input and output files."""
-    import subprocess
-
     found: list[str] = []
 
     def record(argv: list[str], **_: object) -> None:
@@ -198,9 +228,9 @@ def _recipe(arch: int) -> list[str]:
 
 def _printed() -> str:
     """What the file printed so far: this process's own output goes to a file."""
-    sys.stdout.flush()
-    sys.stderr.flush()
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError, ValueError):  # the file may be full, or the file has closed it
+        sys.stdout.flush()
+        sys.stderr.flush()
         return Path(f"/proc/self/fd/{sys.stderr.fileno()}").read_bytes()[-65536:].decode(errors="replace")
     return ""
 
