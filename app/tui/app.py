@@ -84,6 +84,8 @@ class Viewer(App[None]):
         self.frozen = False
         self.selected_search: str | None = first
         """The search that the page Search shows."""
+        self.selected_kernel: str | None = None
+        """The kernel that the page Kernels is to go to, once."""
         self._beat = Beat("same")
         self._awake = asyncio.Event()
         self._reader = ThreadPoolExecutor(1, thread_name_prefix="store-reader")
@@ -217,6 +219,12 @@ class Viewer(App[None]):
         if search_id is not None:
             self.selected_search = search_id
             self.switch_mode("search")
+
+    def open_kernel(self, kernel_id: str | None) -> None:
+        """Show a kernel in the page Kernels."""
+        if kernel_id is not None:
+            self.selected_kernel = kernel_id
+            self.switch_mode("kernels")
 
     def action_go(self, name: str) -> None:
         self.switch_mode(name)
