@@ -33,7 +33,7 @@ class TritonToolchain:
 def find_triton() -> TritonToolchain:
     """The Triton that `import triton` would give. Raises DeviceError where there is none, or none that we know."""
     spec = importlib.util.find_spec("triton")
-    if spec is None or spec.origin is None:
+    if spec is None or spec.origin is None or spec.submodule_search_locations is None:
         raise DeviceError("Triton is not installed", value="triton", next_step=f"{INSTALL}.")
     try:
         version = importlib.metadata.version("triton")
