@@ -138,8 +138,8 @@ StatusId = Annotated[
     str | None,
     Field(
         max_length=100,
-        description="A request r_..., measurement m_..., search s_... or kernel k_...; left out: what was measured "
-        "last, what waits, who holds the devices.",
+        description="A request r_..., measurement m_..., search s_..., kernel k_... or forecast f_...; left out: what "
+        "was measured last, what waits, who holds the devices.",
     ),
 ]
 Cursor = Annotated[

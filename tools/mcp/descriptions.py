@@ -78,8 +78,8 @@ Cost: the search's budget."""
 STATUS = """\
 Look at anything by its id: a request r_... or measurement m_... (answers as measure_kernel does), a search s_...
 (as search does; with detail="full" also what came of each candidate), a kernel k_... (its task, language, last
-measurements, a file with its source and, with detail="full", the source itself). Without an id: the last ten
-measurements and searches, what waits, and who holds the devices.
+measurements, a file with its source and, with detail="full", the source itself), a forecast f_.... Without an id: the
+last ten measurements and searches, what waits, who holds the devices, and the names of the built-in tasks.
 
 With wait_s it waits for a request to end, or for a search to rest or, given its `cursor`, to have news. Changes
 nothing; costs nothing."""

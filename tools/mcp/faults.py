@@ -7,15 +7,20 @@ import logging
 import os
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from mcp.server.mcpserver.exceptions import ToolError
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
 
 from ...store.errors import KforecastError
 from ...store.paths import runtime_dir
+from . import arguments
 from .wording import for_agents
 
 _MOST_BYTES = 1 << 20
+_SHOWN = 80
+_OTHER_TYPE = ("string_type", "list_type", "model_type", "dict_type")
 _log = logging.getLogger(__name__)
 
 
@@ -45,13 +50,37 @@ def unknown_argument(tool: str, name: str, known: Iterable[str]) -> ToolError:
 
 
 def _about_arguments(error: ValidationError) -> str:
-    """The first three problems, without the library's own links."""
+    """The first three problems, without the library's own links and words for types."""
+    problems: dict[Any, list[ErrorDetails]] = {}
+    for problem in error.errors(include_url=False):
+        problems.setdefault(problem["loc"][:1], []).append(problem)
+    told = [told for of_argument in problems.values() for told in _about_argument(of_argument)]
+    return f"The arguments do not fit: {'; '.join(told[:3])}. Correct them and call again."
+
+
+def _about_argument(problems: list[ErrorDetails]) -> list[str]:
+    """The problems of one argument. Where it may be of several types, those of the type that was meant."""
+    branches = {problem["loc"][1:2] for problem in problems}
+    several = len(branches) > 1 and not any(isinstance(part, int) for branch in branches for part in branch)
+    meant = [problem for problem in problems if problem["type"] not in _OTHER_TYPE] or problems[:1]
     told = []
-    for problem in error.errors(include_url=False)[:3]:
-        where = ".".join(str(part) for part in problem["loc"])
-        shown = repr(problem["input"])
-        told.append(f"{where}: {problem['msg']}, not {shown if len(shown) <= 80 else shown[:77] + '...'}")
-    return f"The arguments do not fit: {'; '.join(told)}. Correct them and call again."
+    for problem in meant if several else problems:
+        path = [part for place, part in enumerate(problem["loc"]) if not (several and place == 1)]
+        shown = "" if problem["type"] == "missing" else f", not {_shortened(repr(problem['input']))}"
+        told.append(f"{'.'.join(map(str, path))}: {_wanted(problem)}{shown}")
+    return told
+
+
+def _wanted(problem: ErrorDetails) -> str:
+    """What should have been given."""
+    named = getattr(arguments, str(problem.get("ctx", {}).get("class_name")), None)
+    if isinstance(named, type) and issubclass(named, BaseModel):
+        return f"should be an object with {', '.join(named.model_fields)}"
+    return problem["msg"].replace("Tuple should have", "The list should have").replace(" after validation", "")
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
 
 
 def _our_fault(tool: str, error: BaseException) -> str:

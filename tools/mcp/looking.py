@@ -9,7 +9,7 @@ from typing import Any, Literal
 import anyio
 from mcp_types import CallToolResult
 
-from ...store import kernels, measurements, requests, searches
+from ...store import forecasts, kernels, measurements, requests, searches
 from ...store.database import Store
 from ...store.errors import InputError
 from ...store.faults import StoreMissing, StoreOutdated
@@ -40,6 +40,8 @@ async def look(
         return await look_at_search(identity, progress, cursor, detail)
     if identity.startswith("k_"):
         return reply(await in_thread(_kernel, identity, detail))
+    if identity.startswith("f_"):
+        return reply(await in_thread(_forecast, identity))
     return reply(await _measurement(identity, progress, detail))
 
 
@@ -118,6 +120,37 @@ def _kernel(identity: str, detail: str) -> dict[str, Any]:
     return about
 
 
+def _forecast(identity: str) -> dict[str, Any]:
+    with Store.open_readonly() as store:
+        found = forecasts.get(store, identity)
+        if found is None:
+            step = "Ids of forecasts stand in the answers of forecast_kernel."
+            raise InputError("there is no forecast with this id", value=identity, next_step=step)
+        decided = forecasts.decisions(store, identity, limit=1)
+        since = measurements.find(
+            store, kernel=found.kernel_id, baseline=found.baseline_id, device=found.device, since=found.created_at
+        )
+    decision = decided[0].kind if decided else None
+    measured = since[-1].id if since else None
+    step = f"Read {measured}: it was measured since." if measured else "It was not measured since."
+    return {
+        "summary": f"{found.forecaster} gave P(correct) = {found.p_correct:.0%} and S = "
+        f"{2.0**found.log2_median:.3g}, as it was given, before any calibration.",
+        "forecast_id": found.id,
+        "candidate_id": found.kernel_id,
+        "baseline_id": found.baseline_id,
+        "device": found.device,
+        "backend": found.forecaster,
+        "p_correct": found.p_correct,
+        "p_bins": found.p_bins,
+        "decision": decision,
+        "reason": decided[0].reason if decided else None,
+        "measurement_id": measured,
+        "created_at": found.created_at,
+        "next": step,
+    }
+
+
 def _in_short(measurement: Measurement) -> dict[str, Any]:
     return {
         "measurement_id": measurement.id,
@@ -132,6 +165,8 @@ def _in_short(measurement: Measurement) -> dict[str, Any]:
 
 
 def _overview() -> dict[str, Any]:
+    from ...bench.tasks.builtin import builtin_names
+
     now = status()
     found = _searches(now)
     going = sum(1 for one in found if one["state"] in ("working", "input_required", "stopping"))
@@ -141,6 +176,7 @@ def _overview() -> dict[str, Any]:
         f"searches under way; {held} in use.",
         **now.model_dump(mode="json", exclude={"store_exists"}),
         "searches": found,
+        "tasks": builtin_names(),
         "next": "Ask for one of the ids for more; measure_kernel and search begin something new.",
     }
 

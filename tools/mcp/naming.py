@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import re
+
 from ...store import kernels, tasks
 from ...store.database import Store
+from ...store.errors import InputError
 from ...store.models import Task
 from .roots import Roots
 
 _ROLES = ("seed", "tuned", "library", "none")
+_BASELINES = "Give one: an id k_..., a path, source text, or `seed`, `tuned`, `library` or `none`; one baseline a call."
+_OTHER_ID = re.compile(r"[fmnrs]_[0-9a-f]{4,64}")
 
 
 def admitted(store: Store, roots: Roots, named: str, task: str | None, known: Task | None = None) -> str:
@@ -18,6 +24,9 @@ def admitted(store: Store, roots: Roots, named: str, task: str | None, known: Ta
     """
     from ..kernels import Asked, find_kernel, remember
 
+    if _OTHER_ID.fullmatch(named) and not os.path.exists(named):  # noqa: PTH110 -- no error for any text
+        step = f'A kernel has an id k_...; get_status(id="{named}") tells which kernel that is.'
+        raise InputError("this is the id of something else than a kernel", value=named, next_step=step)
     found = find_kernel(store, named, Asked(task=task, admit=roots.admit, known=known))
     remember(store, [found])
     return found.kernel.id
@@ -36,6 +45,8 @@ def admitted_baseline(store: Store, roots: Roots, named: str | None, candidate: 
 
     if named is None or named in _ROLES:
         return named
+    if "\n" not in named and not named.startswith("k_") and not os.path.exists(named):  # noqa: PTH110 -- as above
+        raise InputError("there is no such baseline", value=named[:200], next_step=_BASELINES)
     task = find_kernel(store, candidate).task
     known_name = task.name if task.name in builtin_names() else None
     found = find_kernel(store, named, Asked(task=known_name, admit=roots.admit, known=task))

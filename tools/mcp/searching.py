@@ -12,7 +12,7 @@ from mcp_types import CallToolResult
 
 from ...store import searches, tasks
 from ...store.database import Store
-from ...store.errors import InputError, KforecastError
+from ...store.errors import InputError, KforecastError, UnsupportedError
 from .answers import reply
 from .arguments import Limits, Proposal
 from .progress import Progress
@@ -50,9 +50,13 @@ async def search(roots: Roots, wanted: Begin) -> CallToolResult:
 def _start(roots: Roots, wanted: Begin) -> SearchResult:
     from ..config import load_config
     from ..search.budget import Budget
+    from ..search.replay import is_replay
     from ..search.use import start
     from .naming import admitted
 
+    if is_replay(wanted.device or ""):
+        step = "Leave the device out. A replay is begun by a person: `kforecast search run --device replay:FILE`."
+        raise UnsupportedError("an agent cannot search in a replay", value=wanted.device, next_step=step)
     limits = wanted.budget.model_dump(exclude_none=True)
     if not limits:
         step = 'Give at least one, e.g. {"measurements": 30}.'

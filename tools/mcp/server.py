@@ -45,6 +45,7 @@ class KforecastServer(MCPServer[None]):
             subscriptions=False,
             log_level="WARNING",
         )
+        self._needed = {tool.name: tuple(tool.parameters.get("required", ())) for tool in tools}
         self._arguments = {tool.name: tuple(tool.parameters["properties"]) for tool in tools}
 
     async def call_tool(
@@ -55,6 +56,9 @@ class KforecastServer(MCPServer[None]):
         for argument in arguments if known is not None else ():
             if argument not in known:  # type: ignore[operator]
                 raise unknown_argument(name, argument, known or ())
+        # Some models fill in everything that they might leave out.
+        needed = self._needed.get(name, ())
+        arguments = {key: value for key, value in arguments.items() if key in needed or value not in (None, "")}
         try:
             return await super().call_tool(name, arguments, context)
         except MCPError:

@@ -15,6 +15,7 @@ from kforecast.store.errors import DeviceError
 from kforecast.tools.mcp.faults import log_path
 from kforecast.tools.mcp.server import KforecastServer, make_server
 
+OWN = {"p_correct": 0.5, "p_bins": [0.125] * 8, "forecaster": "fable"}
 BARE = "void f(const float* x, float* y, int N) { y[0] = x[0]; }\n"
 ERRORS: list[tuple[str, dict[str, Any], str, str]] = [
     ("measure_kernel", {"kernel": "missing.c"}, "does not exist", "missing.c"),
@@ -36,13 +37,21 @@ ERRORS: list[tuple[str, dict[str, Any], str, str]] = [
     ("forecast_kernel", {"candidate": "quick.c"}, "needs a baseline", "Give a baseline"),
     ("forecast_kernel", {"candidate": []}, "candidate", "at least 1"),
     ("forecast_kernel", {"candidate": "quick.c", "own": {"p_correct": 2}}, "own", "less than or equal to 1"),
+    ("measure_kernel", {"kernel": "m_123456"}, "something else than a kernel", 'get_status(id="m_123456")'),
+    ("measure_kernel", {"kernel": "quick.c", "baseline": "Seed"}, "no such baseline", "`tuned`"),
+    ("measure_kernel", {"kernel": "quick.c", "baseline": ["seed", "tuned"]}, "baseline", "valid string"),
+    ("forecast_kernel", {"candidate": "quick.c", "own": {**OWN, "p_bins": [1]}}, "own.p_bins: The list", "8 items"),
+    ("forecast_kernel", {"candidate": ["quick.c"] * 17}, "candidate: List should have at most 16", "17"),
     ("search", {"seed": "quick.c", "budget": {}}, "limit in its budget", "measurements"),
+    ("search", {"seed": "quick.c", "budget": 30}, "budget: should be an object with gpu_seconds", "30"),
+    ("search", {"seed": "quick.c", "budget": {"usd": 1}, "device": "replay:/etc/passwd"}, "in a replay", "person"),
     ("search", {"seed": "quick.c", "budget": {"euros": 3}}, "budget.euros", "Extra inputs"),
     ("search", {"seed": "quick.c", "budget": {"measurements": 1}, "policy": "best"}, "no such policy", "puct"),
     ("search_propose", {"search_id": "s_ffff", "candidates": [{"parent_id": "n", "kernel": "k"}]}, "s_ffff", ""),
     ("get_status", {"id": "m_ffff"}, "m_ffff", ""),
     ("get_status", {"id": "what is this"}, "no measurement and no request", "get_status (without an id)"),
     ("get_status", {"id": "s_ffff"}, "s_ffff", ""),
+    ("get_status", {"id": "f_ffff"}, "no forecast", "forecast_kernel"),
     ("stop", {"id": "r_ffff"}, "could be stopped", "get_status"),
     ("stop", {}, "id", "Field required"),
     ("sing", {}, "sing", ""),
@@ -69,6 +78,7 @@ def test_every_error_says_what_and_what_next(server: KforecastServer, mode: str)
         assert what in result.content[0].text, shown
         assert step in result.content[0].text, shown
         assert "Error executing tool" not in shown
+        assert "instance of" not in shown
         assert len(result.content[0].text) < 1500, shown
 
 

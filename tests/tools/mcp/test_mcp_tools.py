@@ -16,7 +16,8 @@ from tokens import tokens
 
 from kforecast.tools.mcp.server import KforecastServer
 
-OWN = {"p_correct": 0.9, "p_bins": [0, 0, 0, 0.1, 0.8, 0.1, 0, 0], "forecaster": "fable"}
+BINS = [0, 0, 0, 0.1, 0.8, 0.1, 0, 0]
+OWN = {"p_correct": 0.9, "p_bins": BINS, "forecaster": "fable"}
 NAMES = ["forecast_kernel", "measure_kernel", "search", "search_propose", "get_status", "stop"]
 FORECAST_TOKENS, MEASUREMENT_TOKENS = 400, 500
 """The most that a concise answer takes."""
@@ -68,7 +69,7 @@ def test_the_list_of_tools_is_stable_and_says_all_that_a_client_asks(server: Kfo
 
 
 def test_measure_then_look_at_it_again(server: KforecastServer, mode: str) -> None:
-    answer = measured(server, mode)
+    answer = measured(server, mode, task="", device=None, request_key="")  # as some models fill in what they leave out
     assert (answer["state"], answer["verdict"], answer["comparison"]) == ("completed", "ok", "none")
     assert answer["time_us"] > 0
     assert answer["speedup"] is None
@@ -134,8 +135,12 @@ def test_forecast_with_and_without_ones_own_probabilities(server: KforecastServe
     assert "double" in brief["brief"]
     own = call(server, mode, "forecast_kernel", candidate="other.c", baseline=base, own=OWN)
     assert (own["backend"], own["p_correct"]) == ("agent:fable", 0.9)
+    again = call(server, mode, "get_status", id=own["forecast_id"])
+    assert (again["candidate_id"], again["p_bins"], again["measurement_id"]) == (own["candidate_id"], BINS, None)
     measurement = measured(server, mode, "other.c", baseline=base)
     assert measurement["forecast_hit"] in (True, False)
+    since = call(server, mode, "get_status", id=own["forecast_id"])
+    assert since["measurement_id"] == measurement["measurement_id"]
     refused = failed_call(server, mode, "forecast_kernel", candidate="other.c", baseline=base, own=OWN)
     assert "measured already" in refused
 
