@@ -20,6 +20,7 @@ COMMANDS = {
     "measure": ("measure", "Measure kernels: verdict, times, speedup with its interval."),
     "forecast": ("forecast", "Forecast kernels: how likely correct, how much faster, is it worth measuring."),
     "facts": ("facts", "What is known of a kernel without running it."),
+    "audit": ("audit", "How a kernel computes; what a measurement looked at."),
     "search": ("search", "Search for faster kernels under a budget: run, resume, stop, list, report."),
     "tasks": ("tasks", "List tasks, show one, copy its kernels, check one of your own."),
     "status": ("status", "What was measured, what waits, who holds the devices."),
