@@ -13,7 +13,9 @@ def best_as_file(kernel: Kernel) -> str:
     text = text_of(kernel)
     header = text.header
     for name, value in kernel.tunables.items():
-        pattern = re.compile(rf"^(?P<head>[ \t]*{re.escape(name)}[ \t]*=[ \t]*\[)(?P<values>[^\]]*)\]", re.MULTILINE)
+        pattern = re.compile(
+            rf"^(?P<head>(?:#[ ])?[ \t]*{re.escape(name)}[ \t]*=[ \t]*\[)(?P<values>[^\]]*)\]", re.MULTILINE
+        )
 
         def own_first(match: re.Match[str], value: int = value) -> str:
             others = [part.strip() for part in match["values"].split(",") if part.strip()]

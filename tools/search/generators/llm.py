@@ -95,7 +95,8 @@ def question(ask: ProposalAsk) -> str:
         lines.append(f"That is {ask.percent_of_floor:.0f}% of what memory and arithmetic allow (100 is the limit).")
     if ask.parent.tunables:
         chosen = ", ".join(f"{name}={value}" for name, value in ask.parent.tunables.items())
-        lines.append(f"Its tunables stand at {chosen}; they are passed as -D macros.")
+        how = "constexpr parameters and compiler options" if ask.parent.language == "triton" else "-D macros"
+        lines.append(f"Its tunables stand at {chosen}; they are passed as {how}.")
     if ask.history:
         lines.append("Tried from it already (S = its time over the other's; above 1 is faster):")
         for one in ask.history:
@@ -103,7 +104,7 @@ def question(ask: ProposalAsk) -> str:
             ended = f"S = {ratio:.3f}" if ratio is not None else f"{one.verdict} {one.detail}".strip()
             lines.append(f"- {one.idea[:160]}: {ended[:200]}")
         lines.append("Propose something that is not in this list.")
-    language = "c" if ask.parent.language == "c" else "cuda"
+    language = ask.parent.language if ask.parent.language in ("c", "cuda") else "python"
     return "\n".join(lines) + f"\n\nThe file:\n```{language}\n{ask.parent.source.rstrip()}\n```\n"
 
 
@@ -123,7 +124,7 @@ def read_reply(text: str, parent: Kernel, task: Task) -> tuple[Kernel, str]:
             raise InputError(
                 "the diff does not fit the file", value=str(error), next_step="Send the whole file."
             ) from error
-    if text_of(parent).header and not body.lstrip().startswith("/* kforecast"):
+    if text_of(parent).header and not body.lstrip().startswith(("/* kforecast", "# /// kforecast")):
         body = text_of(parent).header + "\n" + body.lstrip()
     options = () if text_of(parent).header else parent.options
     loaded = loaded_from(body.lstrip(), parent, task, tuple(option for option in options))

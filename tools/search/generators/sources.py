@@ -8,18 +8,21 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ....bench.header.block import C_OPENING
+from ....bench.header.block import C_OPENING, PYTHON_OPENING
 from ....bench.header.load import LoadedKernel, load_kernel
 from ....store.errors import InputError
 from ....store.models import Kernel, Task
 
 _OPTIONS = re.compile(r"^[ \t]*options[ \t]*=[ \t]*\[(?P<list>[^\]]*)\][^\n]*\n", re.MULTILINE)
+_PYTHON_HEADER = re.compile(rf"^{re.escape(PYTHON_OPENING)}[^\n]*\n(?:#[^\n]*\n)*?# ///[ \t]*(?:\n|\Z)", re.MULTILINE)
 _TABLE = re.compile(r"^[ \t]*\[", re.MULTILINE)
 
 
 @dataclass(frozen=True)
 class Text:
-    """A C or CUDA kernel's source: its header comment ('' for a bare file) and its code. options: the compiler's."""
+    """A kernel's source: its header comment and all before it ('' for a bare file), and its code. options: the
+    compiler's.
+    """
 
     header: str
     code: str
@@ -47,6 +50,10 @@ class Text:
 
 def text_of(kernel: Kernel) -> Text:
     """The kernel's source taken apart."""
+    if kernel.language in ("triton", "torch"):
+        found = _PYTHON_HEADER.search(kernel.source)
+        end = 0 if found is None else found.end()
+        return Text(kernel.source[:end], kernel.source[end:], kernel.options)
     if not kernel.source.startswith(C_OPENING):
         return Text("", kernel.source, kernel.options)
     end = kernel.source.index("*/") + 2
