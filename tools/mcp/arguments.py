@@ -11,7 +11,7 @@ from ...store.models import Effort
 
 _ONE_STRING = (
     "ONE string: a kernel id (k_...) from an earlier answer; else the source text itself, if it contains a newline; "
-    "else the path of a .c or .cu file. "
+    "else the path of a .c, .cu or .py (Triton, PyTorch) file. "
 )
 _HEADER = """The source begins with a header comment that says what it computes and how it is launched:
 /* kforecast 1
@@ -23,14 +23,15 @@ args = ["x", "y", "R", "C"]
 grid = ["R"]      # CUDA only
 block = ["256"]   # CUDA only
 */
-Without one, the error proposes a header to paste."""
+In Python it is the lines from `# /// kforecast 1` to `# ///`, with `# ` before each. Without a header, the error
+proposes one to paste."""
 _SHORT = _ONE_STRING + "The source begins with a kernel header; the error for one without proposes it."
 _BASELINE = (
     "What to compare with: an id, path or source text as above, or `seed` (the task's plain kernel, the default), "
     "`tuned` (a fast one that comes with the task), `library`, or `none`."
 )
 _TASK = "Name of the task the kernel computes (e.g. softmax_rows); only needed where the source has no header."
-_DEVICE = "cpu, cuda:0, ... Default: the language decides (C: cpu, CUDA: cuda:0)."
+_DEVICE = "cpu, cuda:0, ... Default: the language decides (C: cpu, CUDA and Triton: cuda:0)."
 _KEY = (
     "Any string of yours that names this request. Asking again with the same key is the same request, so a retry "
     "after a timeout never does the work twice."
