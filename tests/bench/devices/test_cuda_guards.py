@@ -1,0 +1,278 @@
+"""Whole measurements on a stand-in for the GPU: kernels that look ahead or keep answers, and honest ones. No GPU."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from fake_cupy import FakeCupy
+
+from kforecast.bench.devices.cuda.clock import ClockCost
+from kforecast.bench.devices.cuda.oracle import Oracle
+from kforecast.bench.devices.cuda.session import CudaSession
+from kforecast.bench.languages.build import Build
+from kforecast.bench.measuring import Job, measure
+from kforecast.bench.tasks.builtin import builtin_kernel, builtin_task
+from kforecast.store.models import Case, Facts, Kernel, Measurement
+from kforecast.tools.kernels import Asked, load_file
+
+N = 2048
+TASK = builtin_task("vector_add").model_copy(update={"timed": {"cuda": (Case(sizes={"N": N}),)}})
+
+
+@dataclass
+class Call:
+    """One launch: the addresses that it was given, and what a kernel can reach from them: the whole slab."""
+
+    memory: np.ndarray
+    a_at: int
+    b_at: int
+    c_at: int
+    n: int
+
+    def floats(self, at: int) -> np.ndarray:
+        return self.memory[at : at + 4 * self.n].view(np.float32)
+
+    @property
+    def a(self) -> np.ndarray:
+        return self.floats(self.a_at)
+
+    @property
+    def b(self) -> np.ndarray:
+        return self.floats(self.b_at)
+
+    @property
+    def c(self) -> np.ndarray:
+        return self.floats(self.c_at)
+
+
+State = dict[Any, Any]
+Body = Callable[[Call, State], None]
+
+
+@dataclass
+class FakeLauncher:
+    """Answers as the launcher does. Every call takes `us` microseconds; `state`: the module's device variables."""
+
+    slab: Callable[[], np.ndarray]
+    body: Body
+    us: float
+    stateful: bool
+    state: State = field(default_factory=dict)
+    known: list[dict[str, Any]] = field(default_factory=list)
+    batches: list[int] = field(default_factory=list)
+
+    def ask(self, verb: str, *, deadline_s: float = 0, cancelled: object = None, **fields: Any) -> dict[str, Any]:
+        return dict(getattr(self, verb)(fields))
+
+    def load(self, message: dict[str, Any]) -> dict[str, Any]:
+        assert message["stateful"] == self.stateful
+        return {"module": 0, "unreachable": []}
+
+    def programs(self, message: dict[str, Any]) -> dict[str, Any]:
+        first = len(self.known)
+        self.known += message["programs"]
+        return {"programs": list(range(first, len(self.known)))}
+
+    def run(self, message: dict[str, Any]) -> dict[str, Any]:
+        for program, inputs, outputs in message["calls"]:
+            self._call(program, inputs, outputs)
+        return {}
+
+    def time(self, message: dict[str, Any]) -> dict[str, Any]:
+        for sample in message["samples"]:
+            if sample["renew"] and self.stateful:
+                self.state.clear()
+            self.batches.append(len(sample["cold"]))
+            for inputs, outputs in [*sample["cold"], *sample["warm"]]:
+                self._call(sample["program"], inputs, outputs)
+        return {"times": [[self.us] * (2 if sample["warm"] else 1) for sample in message["samples"]]}
+
+    def unload(self, message: dict[str, Any]) -> dict[str, Any]:
+        return {}
+
+    def _call(self, program: int, inputs: int, outputs: int) -> None:
+        (launch,) = self.known[program]["launches"]
+        (_, a), (_, b), (_, c), (_, n) = launch["args"]
+        self.body(Call(self.slab(), inputs + a, inputs + b, outputs + c, n), self.state)
+
+
+class FakeLane:
+    """A lane whose oracle runs on numpy and whose launcher runs `body`."""
+
+    kind, lane, launch_mode, device, device_id, ordinal = "cuda", "device-only", "stream", "cuda:0", "GPU-fake", 0
+    slab_limit = 1 << 24
+    clock_cost = ClockCost(0.0, 0.0, 0.0)
+    description: dict[str, Any] = {}  # noqa: RUF012  one lane a test
+    constants = {"WARP": 32, "SM_COUNT": 4, "SMEM_MAX": 49152}  # noqa: RUF012
+
+    def __init__(self, fake: FakeCupy, body: Body, us: float, stateful: bool) -> None:
+        self.fake, self._oracle, self._bytes, self._base = fake, Oracle(0), 0, 0
+        self.fake_launcher = FakeLauncher(self._memory, body, us, stateful)
+        self.monitor = SimpleNamespace(read=dict)
+        self.prepared: dict[str, Any] = {}
+        self.stateful = stateful
+
+    def _memory(self) -> np.ndarray:
+        slab = self.fake.runtime.slabs[self._base]
+        return slab[self._base - slab.ctypes.data :]
+
+    def begin(self, task: Any) -> None:
+        self.ask_oracle("begin", task_id=task.id, task=task.model_dump(mode="json"), keep=None)
+
+    def ask_oracle(self, verb: str, **fields: Any) -> dict[str, Any]:
+        return dict(getattr(self._oracle, verb)(fields))
+
+    def reserve(self, size: int) -> None:
+        if size > self._bytes:
+            self._bytes = 2 * size
+            self._base = int.from_bytes(bytes.fromhex(self.ask_oracle("reserve", bytes=2 * size)["handle"]), "little")
+
+    def launcher(self) -> FakeLauncher:
+        self.reserve(1 << 16)
+        return self.fake_launcher
+
+    fresh_launcher = launcher
+
+    def compile(self, kernel: Kernel, *rest: object) -> Build:
+        labels = ("stateful",) if self.stateful else ()
+        return Build(Path("a.cubin"), Facts(ok=True, labels=labels), {launch.entry: "k" for launch in kernel.launches})
+
+    def session(self, task: Any, *, call_deadline_s: float, cancelled: Callable[[], bool]) -> CudaSession:
+        return CudaSession(self, task, call_deadline_s, cancelled)  # type: ignore[arg-type]
+
+    def floor_us(self, task: object, case: object) -> None:
+        return None
+
+    def end_session(self, *, clean: bool) -> None:
+        pass
+
+
+@pytest.fixture
+def measured(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., tuple[Measurement, FakeLauncher]]]:
+    fake = FakeCupy()
+    monkeypatch.setitem(sys.modules, "cupy", fake)
+    path = builtin_kernel("vector_add", "cuda", "seed")
+    assert path is not None
+    kernel = load_file(path, Asked()).kernel
+
+    def run(body: Body, *, us: float = 100.0, stateful: bool = False) -> tuple[Measurement, FakeLauncher]:
+        lane = FakeLane(fake, body, us, stateful)
+        found = measure(Job(TASK, kernel, None, "quick"), lane, device_lock=nullcontext)  # type: ignore[arg-type]
+        return found, lane.fake_launcher
+
+    yield run
+
+
+def honest(call: Call, state: State) -> None:
+    call.c[:] = call.a + call.b
+
+
+def with_counter(call: Call, state: State) -> None:
+    state["calls"] = state.get("calls", 0) + 1
+    honest(call, state)
+
+
+def ahead(call: Call, state: State) -> None:
+    """As batch_and_skip.cu: from the distance of the last two calls' slots, the next two are computed as well."""
+    before = state.get("last")
+    if not np.array_equal(call.c, call.a + call.b):
+        honest(call, state)
+        if before is not None and before.n == call.n and call.a_at > before.a_at:
+            step_a, step_c = call.a_at - before.a_at, call.c_at - before.c_at
+            for k in (1, 2):
+                if max(call.a_at, call.b_at, call.c_at) + k * max(step_a, step_c) + 4 * call.n < len(call.memory):
+                    at = (call.a_at + k * step_a, call.b_at + k * step_a, call.c_at + k * step_c)
+                    honest(Call(call.memory, *at, call.n), state)
+    state["last"] = call
+
+
+def everything_ahead(call: Call, state: State) -> None:
+    """Without device variables: wherever poison lies behind two inputs, it computes. Slots are 256-byte aligned."""
+    honest(call, state)
+    gap_b, gap_c = call.b_at - call.a_at, call.c_at - call.a_at
+    for at in range(0, len(call.memory) - gap_c - 4 * call.n, 256):
+        other = Call(call.memory, at, at + gap_b, at + gap_c, call.n)
+        if np.isnan(other.c).all() and np.isfinite(other.a).all() and np.isfinite(other.b).all() and other.a.any():
+            honest(other, state)
+
+
+def by_fingerprint(call: Call, state: State) -> None:
+    key = (call.n, float(call.a[0]), float(call.b[-1]))
+    if key in state:
+        call.c[:] = state[key]
+    else:
+        honest(call, state)
+        state[key] = call.c.copy()
+
+
+def by_whole_contents(call: Call, state: State) -> None:
+    """A kernel that reads all of its inputs to know them again; with its variables set back it never does."""
+    key = (call.a.tobytes(), call.b.tobytes())
+    state["hits"] = state.get("hits", 0) + (key in state)
+    state[key] = state[key] if key in state else call.a + call.b
+    call.c[:] = state[key]
+
+
+def by_pointer(call: Call, state: State) -> None:
+    call.c[:] = state.setdefault((call.a_at, call.n), call.a + call.b)
+
+
+def keeps_in_inputs(call: Call, state: State) -> None:
+    """Right, and then the inputs of a call that is over become a store."""
+    honest(call, state)
+    state["calls"] = state.get("calls", 0) + 1
+    if state["calls"] > 2 * len(TASK.checked) + 3:
+        call.a[:] = call.c
+
+
+def half_later(call: Call, state: State) -> None:
+    state["calls"] = state.get("calls", 0) + 1
+    honest(call, state)
+    if state["calls"] > 2 * len(TASK.checked) + 3:
+        call.c[call.n // 2 :] = np.nan
+
+
+@pytest.mark.parametrize("body", [honest, with_counter])
+@pytest.mark.parametrize("us", [3.0, 100.0])
+def test_an_honest_kernel_is_ok(body: Body, us: float, measured: Any) -> None:
+    for stateful in (False, True):
+        found, launcher = measured(body, us=us, stateful=stateful)
+        assert (found.verdict, found.reason) == ("ok", "")
+        assert found.time_us == pytest.approx(us)
+        assert max(launcher.batches) == (1 if stateful or us > 30 else 20)
+
+
+@pytest.mark.parametrize("body", [ahead, by_fingerprint, by_pointer])
+def test_what_looks_ahead_or_keeps_answers_in_its_variables_is_found(body: Body, measured: Any) -> None:
+    for stateful in (False, True):  # found before anything is timed, whether the compiler named the variables or not
+        found, _ = measured(body, stateful=stateful)
+        assert found.verdict == "incorrect"
+        assert found.reason
+
+
+@pytest.mark.parametrize("body", [half_later, keeps_in_inputs])
+def test_what_changes_its_ways_while_it_is_timed_is_found(body: Body, measured: Any) -> None:
+    found, _ = measured(body)
+    assert found.verdict == "incorrect"
+    assert "timed call" in found.reason
+
+
+@pytest.mark.parametrize("us", [3.0, 100.0])
+def test_slots_of_no_call_give_away_what_computes_all_it_finds(us: float, measured: Any) -> None:
+    found, _ = measured(everything_ahead, us=us)
+    assert found.verdict == "incorrect"
+    assert "another call" in found.reason
+
+
+def test_with_its_variables_set_back_a_kernel_never_knows_contents_again(measured: Any) -> None:
+    found, launcher = measured(by_whole_contents, us=3.0, stateful=True)
+    assert found.verdict == "ok"
+    assert launcher.state["hits"] <= 1  # the warm call after the cold one
