@@ -4,26 +4,20 @@ out, that learns from what the search itself has measured."""
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from functools import lru_cache
 
 from ...store.errors import InputError
 from ...store.models import Task
-from ...surrogate.backends.learned import Learned
-from ...surrogate.calibration.fit import Calibration
-from ...surrogate.calibration.promise import learn
-from ...surrogate.contract import Query, Side
-from ...surrogate.decision import decide
 from ...surrogate.learned.model import Model
 from ...surrogate.learned.train import train
-from ...surrogate.metrics.controls import base_rate
-from ...surrogate.siblings import choose
 from ..datasets import sample_of
 from ..eval_pairs import _FAMILIES
 from .forecasting import ForecastAsk, Outlook
+from .learning import Learning
 from .replay import Pool, pool_of
 
 NAME = "learned-fold"
-_SIBLINGS = 24
 
 
 def family_of(task_name: str) -> frozenset[str]:
@@ -32,56 +26,28 @@ def family_of(task_name: str) -> frozenset[str]:
 
 
 class FoldForecaster:
-    """The learned forecaster of one fold. Decisions only drop what is nearly hopeless, since nothing is calibrated."""
+    """The learned forecaster of one fold, from structure, recorded compile facts and this search's own measurements.
+    What compiles is measured or waits; nothing is promised."""
 
     name = NAME
     inline = True
     costs = False
-    wants_siblings = True
+    renews = NAME
 
     def __init__(self, pool: Pool, task: Task) -> None:
-        self._task = task
-        self._backend = Learned(_fold_model(str(pool.path), pool.path.stat().st_mtime_ns, task.name), base_rate([]))
-        self._facts = {id_: one.measurement.facts for id_, one in pool.recorded.items()}
+        model = _fold_model(str(pool.path), pool.path.stat().st_mtime_ns, task.name)
+        facts = {id_: one.measurement.facts for id_, one in pool.recorded.items()}
+        self._learning = Learning(model, lambda kernel: facts.get(kernel.id), self.name)
         left_out = family_of(task.name)
         self.trained_on = frozenset(one.name for one in pool.tasks.values()) - left_out
 
-    def outlook(self, ask: ForecastAsk) -> Outlook:
-        """The forecast, from structure, recorded compile facts and this search's own measurements."""
-        kind = "cpu" if ask.kernel.language == "c" else "cuda"
-        nearest = choose(ask.siblings, ask.anchor, [ask.kernel], count=_SIBLINGS, far=4)
-        query = Query(
-            task=self._task,
-            device=ask.device,
-            device_kind=kind,
-            baseline=Side(kernel=ask.anchor, facts=self._facts.get(ask.anchor.id)),
-            baseline_us=ask.anchor_us,
-            candidates=(Side(kernel=ask.kernel, facts=self._facts.get(ask.kernel.id)),),
-            siblings=nearest,
-        )
-        answer = self._backend.forecast(query)
-        reply = answer.replies[0]
-        decided = decide(
-            reply,
-            calibration=Calibration(),
-            promise=learn([], 0.1),
-            facts=query.candidates[0].facts,
-            not_trained=answer.not_trained,
-        )
-        if reply is None:
-            return Outlook(self.name, decision=decided.kind, reason=decided.reason)
-        return Outlook(
-            forecaster=self.name,
-            p_correct=reply.p_correct,
-            log2_median=reply.quantile(0.5),
-            log2_p10=reply.quantile(0.1),
-            log2_p90=reply.quantile(0.9),
-            p_faster=reply.p_faster,
-            decision=decided.kind,
-            answer=decided.answer,
-            reason=decided.reason,
-            final=decided.kind == "drop",
-        )
+    def outlooks(self, asks: Sequence[ForecastAsk]) -> list[Outlook]:
+        """Forecasts from the fold's model and the search's measurements."""
+        return self._learning.outlooks(asks)
+
+    def renewed(self, asks: Sequence[ForecastAsk]) -> list[Outlook]:
+        """The same, from what is measured by now."""
+        return self._learning.outlooks(asks)
 
 
 @lru_cache(maxsize=32)

@@ -1,35 +1,39 @@
-"""What the engine asks of a forecaster, the base rate that needs nobody, and the product's own forecasts."""
+"""What the engine asks of a forecaster, and the base rate that needs nobody."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from ...store import forecasts
-from ...store.database import Store
-from ...store.errors import InputError
 from ...store.models import DecisionKind, Kernel
 from ...surrogate.calibration.audit import audit_probability, drawn
-from ...surrogate.contract import Sibling
-from ..backends import ConsentNeeded
-from ..forecast import forecast
 from .events import OwnForecast
 
 
 @dataclass(frozen=True)
+class Learnt:
+    """A kernel that the search has measured. log2: of S against the seed; None where it is not right."""
+
+    kernel: Kernel
+    log2: float | None
+
+
+@dataclass(frozen=True)
 class ForecastAsk:
-    """One candidate against its anchor, the nearest measured ancestor. own: what its author said of it."""
+    """One candidate against its anchor, the nearest measured ancestor. own: what its author said of it.
+
+    anchor_log2: the anchor's measured S against the seed. learnt: what this search has measured, in order; only for
+    forecasters that learn from it.
+    """
 
     node: str
     kernel: Kernel
     anchor: Kernel
     device: str
     own: OwnForecast | None = None
-    anchor_us: float | None = None
-    siblings: tuple[Sibling, ...] = ()
-    """What this search has measured, newest first; only for forecasters that want it from the search."""
+    anchor_log2: float = 0.0
+    learnt: tuple[Learnt, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -65,12 +69,18 @@ class Forecaster(Protocol):
     inline: bool
     """It answers at once, without a model or a compiler."""
     costs: bool
+    """It takes money or tokens; candidates of one anchor are then asked about together."""
     trained_on: frozenset[str]
     """Names of the tasks it has seen measured: a replay of one of them would be a leak."""
-    wants_siblings: bool
+    renews: str
+    """Name of the forecaster whose forecasts it makes anew as the search measures more; '': of none."""
 
-    def outlook(self, ask: ForecastAsk) -> Outlook:
-        """The forecast of one candidate. Raises KforecastError where the forecaster cannot be asked."""
+    def outlooks(self, asks: Sequence[ForecastAsk]) -> list[Outlook]:
+        """Forecasts of candidates of one anchor. Raises KforecastError where the forecaster cannot be asked."""
+        ...
+
+    def renewed(self, asks: Sequence[ForecastAsk]) -> list[Outlook]:
+        """Forecasts of candidates of any anchors from what the search has measured by now; decisions stay."""
         ...
 
 
@@ -81,94 +91,36 @@ class BaseRateForecaster:
     inline = True
     costs = False
     trained_on: frozenset[str] = frozenset()
-    wants_siblings = False
+    renews = ""
 
-    def outlook(self, ask: ForecastAsk) -> Outlook:
+    def outlooks(self, asks: Sequence[ForecastAsk]) -> list[Outlook]:
         """A wide distribution a little below 1: most changes help little or hurt."""
-        return Outlook(self.name, 0.75, -0.1, -1.0, 0.5, reason="The base rate says nothing of one candidate.")
+        reason = "The base rate says nothing of one candidate."
+        return [Outlook(self.name, 0.75, -0.1, -1.0, 0.5, reason=reason) for _ in asks]
+
+    def renewed(self, asks: Sequence[ForecastAsk]) -> list[Outlook]:
+        """The same: it learns nothing."""
+        return self.outlooks(asks)
 
 
 @dataclass
 class ScriptedForecaster:
-    """Answers by a function: for tests, replays of stored forecasts, and controls."""
+    """Answers by a function: for tests and controls."""
 
     script: Callable[[ForecastAsk], Outlook]
     name: str = "scripted"
     inline: bool = True
     costs: bool = False
     trained_on: frozenset[str] = frozenset()
-    wants_siblings: bool = False
+    renews: str = ""
 
-    def outlook(self, ask: ForecastAsk) -> Outlook:
-        """What the function says."""
-        return self.script(ask)
+    def outlooks(self, asks: Sequence[ForecastAsk]) -> list[Outlook]:
+        """What the function says of each."""
+        return [self.script(ask) for ask in asks]
 
-
-@dataclass
-class ProductForecaster:
-    """The use case `forecast`: facts, siblings, calibration, promise and audit of this machine's store.
-
-    backend: as `tools.forecast.forecast` takes it; None: the best there is.
-    """
-
-    store: Store
-    backend: str | None = None
-    name: str = "forecast"
-    inline: bool = False
-    costs: bool = False
-    trained_on: frozenset[str] = frozenset()
-    wants_siblings: bool = False
-
-    def __post_init__(self) -> None:
-        self.name = self.backend or self.name
-        self.costs = self.backend is not None and self.backend.startswith("litellm:")
-
-    def outlook(self, ask: ForecastAsk) -> Outlook:
-        """The forecast, calibrated, with its decision; saved in the store."""
-        own = None
-        if ask.own is not None:
-            own = {
-                "p_correct": ask.own.p_correct,
-                "p_bins": list(ask.own.p_bins),
-                "forecaster": ask.own.forecaster,
-            }
-        try:
-            result = forecast(
-                ask.kernel.id,
-                baseline=ask.anchor.id,
-                device=ask.device,
-                own=own,
-                backend=None if own else self.backend,
-                store=self.store,
-            )
-        except ConsentNeeded:
-            raise
-        except InputError as error:
-            if ask.own is not None:  # its author's numbers are unfit, or the pair was measured meanwhile
-                return replace(self.outlook(replace(ask, own=None)), problem=str(error))
-            # A launch that no device can make, say: what is wrong is the candidate.
-            why = f"It cannot run: {error.what}."
-            return Outlook(self.name, decision="drop", answer="slower", reason=why, final=True, problem=str(error))
-        assert not isinstance(result, list), "one candidate has one result"
-        made = [] if result.forecast_id is None else forecasts.decisions(self.store, result.forecast_id, limit=1)
-        compiles = result.compile is None or result.compile.ok
-        return Outlook(
-            forecaster=result.backend,
-            p_correct=result.p_correct,
-            log2_median=_log2(result.speedup_median),
-            log2_p10=_log2(result.speedup_p10),
-            log2_p90=_log2(result.speedup_p90),
-            p_faster=result.p_faster,
-            decision=result.decision,
-            answer=result.answer,
-            reason=result.reason,
-            final=not compiles or (result.p_correct is None and result.decision == "drop"),
-            # The draw that the record of this forecaster counts by, not another one.
-            audited=made[0].audited if made else None,
-            probability=1.0 if not made else made[0].audit_probability or 1.0,
-            forecast_id=result.forecast_id,
-            usd=result.cost_usd or 0.0,
-        )
+    def renewed(self, asks: Sequence[ForecastAsk]) -> list[Outlook]:
+        """What the function says by now."""
+        return self.outlooks(asks)
 
 
 def audit_draw(node: str, decision: DecisionKind, rate: float, seed: int) -> tuple[float, bool]:
@@ -176,7 +128,3 @@ def audit_draw(node: str, decision: DecisionKind, rate: float, seed: int) -> tup
     seed can repeat the draw."""
     probability = audit_probability(decision, rate)
     return probability, decision != "measure" and drawn(node, str(seed), probability)
-
-
-def _log2(ratio: float | None) -> float | None:
-    return None if ratio is None or ratio <= 0 else math.log2(ratio)

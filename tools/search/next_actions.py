@@ -14,8 +14,12 @@ from .state import MOST_LOST, Node, State
 
 _MOST_RESERVED = 0.25
 """Share of the GPU seconds that is kept back for verifying the winner, at most."""
+MOST_TOGETHER = 16
+"""Candidates in one question to a forecaster."""
 _MOST_DROPPED = 4
 """Times `speculate` candidates that may be dropped for each one measured before what was dropped is looked at again."""
+_MOST_RENEWED = 128
+"""Waiting candidates that are forecast once more at a time, best first."""
 _WORTH_REVIVING = 1e-3
 """Expected gain in octaves below which what was dropped stays dropped."""
 
@@ -30,10 +34,17 @@ class Propose:
 
 @dataclass(frozen=True)
 class AskForecast:
-    """Ask the forecaster about a candidate; forbidden: why it may not be asked, or ''."""
+    """Ask the forecaster about candidates of one anchor; forbidden: why it may not be asked, or ''."""
 
-    index: int
+    indices: tuple[int, ...]
     forbidden: str = ""
+
+
+@dataclass(frozen=True)
+class Renew:
+    """Forecast candidates that wait once more: the search has learnt since."""
+
+    indices: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -65,7 +76,7 @@ class Finish:
     reason: str
 
 
-Action = Propose | AskForecast | Revive | Measure | CallOff | Finish
+Action = Propose | AskForecast | Renew | Revive | Measure | CallOff | Finish
 
 
 @dataclass(frozen=True)
@@ -75,6 +86,8 @@ class Abilities:
     asks: bool = False
     costs: bool = False
     """The forecaster takes money or tokens."""
+    renews: str = ""
+    """Whose forecasts are to be renewed as the search learns."""
 
 
 def next_action(state: State, policy: Policy, abilities: Abilities | None = None) -> Action | None:
@@ -109,19 +122,50 @@ def _wind_up(state: State) -> Action | None:
 
 def _grow(state: State, policy: Policy, able: Abilities) -> Action | None:
     """Forecast, propose or measure; None: none of them can begin now."""
-    for index in state.to_forecast:
-        if state.in_flight_count("forecast") >= state.config.proposing:
-            break
-        return AskForecast(index, _forecast_forbidden(state, state.nodes[index], able))
+    if not able.costs and (ask := _question(state, able)) is not None:
+        return ask
     for index in state.audits:
         if _may_measure(state):
             return Measure(index, state.config.effort, "audit")
     more = policy.wants_more(state) or _starves(state)
     if more and not able.asks:
         proposal = _proposal(state, policy)
-        if proposal is not None or state.in_flight_count("propose") > 0:
+        if proposal is not None:
             return proposal
-    return _measurement(state, policy) if _may_measure(state) else None
+    if able.costs and (ask := _question(state, able)) is not None:
+        return ask  # not before all that is to be proposed is there: candidates of one anchor go in one question
+    if (more and not able.asks and state.in_flight_count("propose") > 0) or not _may_measure(state):
+        return None
+    stale = _stale(state, able)
+    return Renew(stale) if stale else _measurement(state, policy)
+
+
+def _question(state: State, able: Abilities) -> AskForecast | None:
+    """The first candidate that waits for its forecast, and others of its anchor where that saves money."""
+    first = next(iter(state.to_forecast), None)
+    if first is None or state.in_flight_count("forecast") >= state.config.proposing:
+        return None
+    forbidden = _forecast_forbidden(state, state.nodes[first], able)
+    if forbidden or not able.costs:
+        return AskForecast((first,), forbidden)
+    anchor = state.measured_ancestor(state.nodes[first])
+    near = [
+        index
+        for index in state.to_forecast
+        if state.measured_ancestor(state.nodes[index]) is anchor and state.nodes[index].unheard <= MOST_LOST
+    ]
+    return AskForecast(tuple(near[:MOST_TOGETHER]))
+
+
+def _stale(state: State, able: Abilities) -> tuple[int, ...]:
+    """Those that wait and were forecast when the search knew a fifth less than now."""
+    if not able.renews:
+        return ()
+    known = len(state.measured)
+    nodes = (state.nodes[index] for index in state.waiting.best(_MOST_RENEWED))
+    return tuple(
+        node.index for node in nodes if node.forecaster == able.renews and known > node.informed + node.informed // 5
+    )
 
 
 def _forecast_forbidden(state: State, node: Node, able: Abilities) -> str:
@@ -178,11 +222,11 @@ def _measuring_forbidden(state: State, *, ahead: bool = True) -> str | None:
     flying = [begun for begun in state.in_flight.values() if begun.work == "measure"] if ahead else []
     coming = {
         "measurements": len(flying) + 1.0,
-        "gpu_seconds": sum(state.mean_seconds(begun.effort) for begun in flying),
+        "gpu_seconds": sum(state.durations.mean(begun.effort) for begun in flying),
     }
     if state.config.verify and state.best.parent >= 0 and not state.best.verified:
         limit = state.budget.gpu_seconds or 0.0
-        coming["gpu_seconds"] += min(state.mean_seconds("claim"), _MOST_RESERVED * limit)
+        coming["gpu_seconds"] += min(state.durations.mean("claim"), _MOST_RESERVED * limit)
         coming["measurements"] += (state.budget.measurements or 0) > 2
     return limit_reached(state.budget, state.spent, coming)
 
@@ -227,7 +271,7 @@ def _to_verify(state: State) -> Node | None:
     best = state.best
     if not state.config.verify or best.parent < 0 or best.verified or best.effort == "claim":
         return None
-    verified = sum(1 for node in state.nodes if node.effort == "claim") if state.seconds.get("claim") else 0
+    verified = sum(1 for node in state.nodes if node.effort == "claim") if "claim" in state.durations.sums else 0
     if verified >= state.config.verify_most or best.lost > 0:
         return None
     return None if limit_reached(state.budget, state.spent, {"measurements": 1}) else best

@@ -27,6 +27,9 @@ class Node:
     own: OwnForecast | None = None
     state: NodeState = "proposed"
     anchor: int = 0
+    forecaster: str = ""
+    informed: int = 0
+    """Kernels that the search had measured when it was forecast."""
     p_correct: float | None = None
     median: float | None = None
     p_faster: float | None = None

@@ -61,21 +61,7 @@ def forecast_events(
     config: SearchConfig, node: str, anchor: Node, outlook: Outlook, clock: float, *, guided: bool
 ) -> list[AnyEvent]:
     """The forecast and the decision on it: one append, so that no forecast is without its decision."""
-    forecasted = Forecasted(
-        clock=clock,
-        node=node,
-        anchor=anchor.id,
-        forecaster=outlook.forecaster,
-        p_correct=outlook.p_correct,
-        log2_median=outlook.log2_median,
-        log2_p10=outlook.log2_p10,
-        log2_p90=outlook.log2_p90,
-        p_faster=outlook.p_faster,
-        forecast_id=outlook.forecast_id,
-        problem=outlook.problem[:500],
-        usd=outlook.usd,
-        tokens=outlook.tokens,
-    )
+    forecasted = forecasted_event(node, anchor, outlook, clock)
     if not guided:
         reason = "A control measures without looking at forecasts."
         return [forecasted, Decided(clock=clock, node=node, decision="measure", reason=reason)]
@@ -93,6 +79,25 @@ def forecast_events(
         audited=audited and not outlook.final,
     )
     return [forecasted, decided]
+
+
+def forecasted_event(node: str, anchor: Node, outlook: Outlook, clock: float) -> Forecasted:
+    """The event of a forecast."""
+    return Forecasted(
+        clock=clock,
+        node=node,
+        anchor=anchor.id,
+        forecaster=outlook.forecaster,
+        p_correct=outlook.p_correct,
+        log2_median=outlook.log2_median,
+        log2_p10=outlook.log2_p10,
+        log2_p90=outlook.log2_p90,
+        p_faster=outlook.p_faster,
+        forecast_id=outlook.forecast_id,
+        problem=outlook.problem[:500],
+        usd=outlook.usd,
+        tokens=outlook.tokens,
+    )
 
 
 def measured_event(state: State, node: Node, began: Began, outcome: Outcome, clock: float) -> Measured:

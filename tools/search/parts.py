@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from ...store.database import Store
 from ...store.errors import InputError
-from ...store.models import Task
+from ...store.models import Kernel, Task
 from ..backends import LITELLM, ask_first, configured_model
 from ..config import load_config
 from .bench import Bench, LiveBench
 from .events import SearchConfig
-from .forecasting import BaseRateForecaster, Forecaster, ProductForecaster
+from .forecasting import BaseRateForecaster, Forecaster
 from .generators.agent import AgentGenerator
 from .generators.atlas import AtlasGenerator
 from .generators.edits import EditsGenerator
 from .generators.lists import ListGenerator, Together
 from .generators.protocol import Generator
 from .generators.tune import TuneGenerator
+from .learning import HERE, LearnedHere
+from .product_forecasts import ProductForecaster
 from .replay import ReplayBench, is_replay, pool_of
 from .worker import Parts
 
@@ -26,9 +28,9 @@ BEST = "best"
 """The forecaster that the product would choose by itself."""
 
 
-def parts_for(store: Store, config: SearchConfig, task: Task) -> Parts:
+def parts_for(store: Store, config: SearchConfig, task: Task, seed: Kernel) -> Parts:
     """What a search works with. Raises InputError for a combination that cannot be, a leak among them."""
-    forecaster = forecaster_named(store, config, task)
+    forecaster = forecaster_named(store, config, task, seed)
     if not is_replay(config.device):
         return Parts(LiveBench(store), generator_named(config, task), forecaster)
     if task.name in forecaster.trained_on:
@@ -76,9 +78,10 @@ def model_of(config: SearchConfig) -> str:
     return model.removeprefix(LITELLM)
 
 
-def forecaster_named(store: Store, config: SearchConfig, task: Task) -> Forecaster:
-    """The forecaster of a configuration: `base-rate`, on a replay `learned-fold`, else as `kforecast forecast
-    --backend` takes it. Raises InputError for one that a replay cannot have: recorded kernels are not this machine's.
+def forecaster_named(store: Store, config: SearchConfig, task: Task, seed: Kernel) -> Forecaster:
+    """The forecaster of a configuration: `base-rate`; live `learned-here`, or as `kforecast forecast --backend` takes
+    it; on a replay `learned-fold` or stored forecasts. Raises InputError for one that a replay cannot have: recorded
+    kernels are not this machine's.
     """
     if is_replay(config.device) and config.forecaster == FOLD:
         from .folds import FoldForecaster
@@ -97,10 +100,13 @@ def forecaster_named(store: Store, config: SearchConfig, task: Task) -> Forecast
         )
     if config.forecaster == BaseRateForecaster.name:
         return BaseRateForecaster()
-    return ProductForecaster(store, None if config.forecaster == BEST else config.forecaster)
+    if config.forecaster == HERE:
+        return LearnedHere(store, task, config.device, seed)
+    backend = None if config.forecaster == BEST else config.forecaster
+    return ProductForecaster(store, task, seed, config.device, backend)
 
 
-def check_names(config: SearchConfig, store: Store, task: Task, *, consent: bool = False) -> None:
+def check_names(config: SearchConfig, store: Store, task: Task, seed: Kernel, *, consent: bool = False) -> None:
     """Raise InputError now for what the worker would raise later.
 
     consent: the user agrees that sources go to the hosted models of generator and forecaster; without it, and without
@@ -111,4 +117,4 @@ def check_names(config: SearchConfig, store: Store, task: Task, *, consent: bool
         ask_first(store, LITELLM + model_of(config), base, consent)
     if config.forecaster.startswith(LITELLM):
         ask_first(store, config.forecaster, base, consent)
-    parts_for(store, config, task)
+    parts_for(store, config, task, seed)

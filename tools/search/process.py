@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from ...bench.broker import processes_alive
-from ...store import searches, tasks
+from ...store import kernels, searches, tasks
 from ...store.database import Store
 from ...store.errors import KforecastError, StoreError
 from ...store.paths import runtime_dir
@@ -82,9 +82,10 @@ def _work_once(store: Store, search_id: str) -> int:
         return 0
     try:
         log = SearchLog(store, search_id)
-        task = tasks.get(store, log.state.config.task_id)
-        assert task is not None, "a search's task is saved before it"
-        parts = parts_for(store, log.state.config, task)
+        config = log.state.config
+        task, seed = tasks.get(store, config.task_id), kernels.get(store, config.seed_id)
+        assert task is not None and seed is not None, "a search's task and seed are saved before it"
+        parts = parts_for(store, config, task, seed)
         asyncio.run(Worker(store, search_id, parts, owner=owner).run())
     except LeaseLost:
         return 0

@@ -7,26 +7,26 @@ from collections import OrderedDict
 from ...store import kernels
 from ...store.database import Store
 from ...store.models import Kernel, Task
-from ...surrogate.contract import Sibling
 from .bench import Job
 from .events import Began, OwnForecast
-from .forecasting import ForecastAsk
+from .forecasting import ForecastAsk, Learnt
 from .generators.protocol import ProposalAsk, Tried
 from .state import Node, State
 
 _KERNELS = 512
 _HISTORY = 5
-_SIBLINGS = 96
+_MOST_LEARNT = 256
 
 
 class Questions:
-    """Asks for one search. wants_history: of a generator that thinks; wants_siblings: see `Forecaster`."""
+    """Asks for one search. wants_history: of a generator that thinks; learns: of a forecaster that learns."""
 
-    def __init__(self, store: Store, task: Task, *, wants_history: bool, wants_siblings: bool) -> None:
+    def __init__(self, store: Store, task: Task, *, wants_history: bool, learns: bool) -> None:
         self._store = store
         self._task = task
         self._wants_history = wants_history
-        self._wants_siblings = wants_siblings
+        self._learns = learns
+        self._learnt: tuple[int, tuple[Learnt, ...]] = (0, ())
         self._kernels: OrderedDict[str, Kernel] = OrderedDict()
 
     def about(self, state: State, node: Node) -> ForecastAsk:
@@ -44,26 +44,20 @@ class Questions:
             anchor=self.kernel(anchor.kernel_id),
             device=state.config.device,
             own=own,
-            anchor_us=anchor.time_us,
-            siblings=self._siblings(state, anchor) if self._wants_siblings else (),
+            anchor_log2=anchor.log2 or 0.0,
+            learnt=self._learnt_by_now(state) if self._learns else (),
         )
 
-    def _siblings(self, state: State, anchor: Node) -> tuple[Sibling, ...]:
-        """What was measured last, as siblings of a candidate of this anchor."""
-        found = []
-        for index in list(state.measured)[: -_SIBLINGS - 1 : -1]:
-            node = state.nodes[index]
-            right = node.log2 is not None and not node.censored
-            found.append(
-                Sibling(
-                    kernel=self.kernel(node.kernel_id),
-                    verdict="ok" if right else "incorrect",
-                    time_us=node.time_us if right else None,
-                    log2_speedup=(node.log2 or 0.0) - (anchor.log2 or 0.0) if right else None,
-                    idea=node.idea,
-                )
-            )
-        return tuple(found)
+    def _learnt_by_now(self, state: State) -> tuple[Learnt, ...]:
+        """What was measured, in order; of a long search the seed and the newest."""
+        if self._learnt[0] != state.spent.measurements:
+            indices = list(state.measured)
+            if len(indices) > _MOST_LEARNT:
+                indices = [0, *indices[-_MOST_LEARNT:]]
+            nodes = [state.nodes[index] for index in indices]
+            found = tuple(Learnt(self.kernel(one.kernel_id), one.log2) for one in nodes if not one.censored)
+            self._learnt = (state.spent.measurements, found)
+        return self._learnt[1]
 
     def proposal_ask(self, state: State, parent: Node, ordinal: int) -> ProposalAsk:
         """What the generator is asked for."""

@@ -7,13 +7,12 @@ except state and event: no clock, no file, no chance.
 from __future__ import annotations
 
 import heapq
-from bisect import bisect_left, insort
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
-from ...store.models import Effort
 from .budget import Budget, Spent
+from .durations import Durations
 from .events import (
     AnyEvent,
     Began,
@@ -31,6 +30,7 @@ from .events import (
     node_id,
 )
 from .nodes import Node
+from .ranked import Ranked
 
 __all__ = ["MOST_LOST", "MOST_REFUSED", "Node", "Phase", "State", "begin", "fold"]
 
@@ -41,8 +41,6 @@ MOST_LOST = 2
 """Times the machinery may fail on one candidate before it is given up."""
 _Z80 = 2.5631031310892007
 """Width of a normal distribution's 80% interval, in standard deviations."""
-_COST: dict[Effort, float] = {"quick": 1.0, "normal": 3.0, "claim": 20.0}
-"""What a measurement takes, relative to `quick`, until there are examples."""
 
 
 @dataclass(slots=True)
@@ -67,22 +65,22 @@ class State:
     to_forecast: dict[int, None] = field(default_factory=dict)
     ready: dict[int, None] = field(default_factory=dict)
     """Candidates that wait to be measured, in order of decision."""
-    waiting: list[tuple[float, int]] = field(default_factory=list)
-    """(-score, index) of the same, best first."""
+    waiting: Ranked = field(default_factory=Ranked)
+    """The same by score."""
     audits: dict[int, None] = field(default_factory=dict)
     dropped: dict[int, None] = field(default_factory=dict)
     measured: dict[int, None] = field(default_factory=dict)
     """What was measured, in order, the last again last."""
-    archive: list[tuple[float, int]] = field(default_factory=list)
-    """(-score, index) of what may be expanded, best first."""
-    ranking: list[tuple[float, int]] = field(default_factory=list)
-    """(-log2 S, index) of what was measured, is right and believed, best first. The root is in it."""
-    claims: list[tuple[float, int]] = field(default_factory=list)
+    archive: Ranked = field(default_factory=Ranked)
+    """What may be expanded, by score."""
+    ranking: Ranked = field(default_factory=Ranked)
+    """What was measured, is right and believed, by log2 S. The root is in it."""
+    claims: Ranked = field(default_factory=Ranked)
     """The part of it that was measured with effort `claim`."""
     expansions: int = 0
     explored: int = 0
     """Exploring measurements begun, audits included."""
-    seconds: dict[str, tuple[float, int]] = field(default_factory=dict)
+    durations: Durations = field(default_factory=Durations)
     tags: dict[str, int] = field(default_factory=dict)
     """Measurements by tag."""
     least: float = 0.0
@@ -93,21 +91,13 @@ class State:
     @property
     def best(self) -> Node:
         """The incumbent: the best measured kernel; the root where nothing else was."""
-        return self.nodes[self.ranking[0][1]] if self.ranking else self.nodes[0]
+        return self.nodes[next(iter(self.ranking), 0)]
 
     @property
     def winner(self) -> Node:
         """What to call the best: of those measured again as a claim the fastest, else the incumbent. A lucky reading
         that nobody repeated does not displace one that held."""
-        return self.nodes[self.claims[0][1]] if self.claims else self.best
-
-    def mean_seconds(self, effort: Effort) -> float:
-        """GPU seconds that a measurement of this effort is expected to take; 0 before the first of any effort."""
-        if effort in self.seconds:
-            total, count = self.seconds[effort]
-            return total / count
-        known = [(total / count) / _COST[name] for name, (total, count) in self.seconds.items()]  # type: ignore[index]
-        return _COST[effort] * max(known) if known else 0.0
+        return self.nodes[next(iter(self.claims))] if self.claims else self.best
 
     def parent(self, node: Node) -> Node | None:
         return None if node.parent < 0 else self.nodes[node.parent]
@@ -198,15 +188,25 @@ class State:
             self._exhaust(parent)
 
     def _forecasted(self, event: Forecasted) -> None:
+        """A first forecast, or a renewed one of a candidate that waits; of what is being measured it comes too late."""
         node = self.nodes[self.by_id[event.node]]
         self.in_flight.pop(("forecast", node.id, 0, ""), None)
         self.to_forecast.pop(node.index, None)
+        self._pay(event.usd, event.tokens)
+        waited = node.index in self.ready
+        if not (waited or node.state == "proposed" or node.index in self.audits):
+            return
+        if waited and node.score is not None:
+            self.waiting.discard(node.score, node.index)
         node.anchor = self.by_id[event.anchor]
+        node.forecaster, node.informed = event.forecaster, len(self.measured)
         node.p_correct, node.median, node.p_faster = event.p_correct, event.log2_median, event.p_faster
         if event.log2_p10 is not None and event.log2_p90 is not None:
             node.sd = max(0.0, event.log2_p90 - event.log2_p10) / _Z80
         node.own = None
-        self._pay(event.usd, event.tokens)
+        if waited:
+            self._set_score(node, self._forecast_score(node))
+            self.waiting.add(node.score or 0.0, node.index)
 
     def _decided(self, event: Decided) -> None:
         node = self.nodes[self.by_id[event.node]]
@@ -246,12 +246,12 @@ class State:
         self.spent.measurements += 1
         self.spent.gpu_seconds += event.seconds + event.lost_seconds
         if event.verdict == "ok":
-            total, count = self.seconds.get(event.effort, (0.0, 0))
-            self.seconds[event.effort] = (total + event.seconds, count + 1)
+            self.durations.add(event.effort, event.seconds)
         self.tags[node.tag] = self.tags.get(node.tag, 0) + 1
         self.audited += event.purpose == "audit"
         if node.log2 is not None:
-            self._unrank(node)
+            self.ranking.discard(node.log2, node.index)
+            self.claims.discard(node.log2, node.index)
         right = event.verdict == "ok" and not event.quarantined and (event.log2 is not None or node.parent < 0)
         node.verdict = "quarantined" if event.quarantined else event.verdict
         node.effort, node.measurement_id = event.effort, event.measurement_id
@@ -269,9 +269,9 @@ class State:
         assert node.log2 is not None
         self.least = min(self.least, node.log2)
         if not node.censored:
-            insort(self.ranking, (-node.log2, node.index))
+            self.ranking.add(node.log2, node.index)
             if node.effort == "claim":
-                insort(self.claims, (-node.log2, node.index))
+                self.claims.add(node.log2, node.index)
         self._set_score(node, node.log2)
 
     def _lost(self, event: Lost) -> None:
@@ -308,13 +308,13 @@ class State:
             self.audits[node.index] = None
         elif node.score is not None:
             self.ready[node.index] = None
-            insort(self.waiting, (-node.score, node.index))
+            self.waiting.add(node.score, node.index)
 
     def _unqueue(self, node: Node) -> None:
         self.audits.pop(node.index, None)
         if node.index in self.ready and node.score is not None:
             del self.ready[node.index]
-            del self.waiting[bisect_left(self.waiting, (-node.score, node.index))]
+            self.waiting.discard(node.score, node.index)
 
     def _told(self, event: Told) -> None:
         if event.order == "extend" and event.budget is not None:
@@ -364,20 +364,10 @@ class State:
         if wanted == node.listed:
             return
         if node.listed is not None:
-            entry = (-node.listed, node.index)
-            del self.archive[bisect_left(self.archive, entry)]
+            self.archive.discard(node.listed, node.index)
         node.listed = wanted
         if wanted is not None:
-            insort(self.archive, (-wanted, node.index))
-
-    def _unrank(self, node: Node) -> None:
-        if node.censored or node.log2 is None:
-            return
-        entry = (-node.log2, node.index)
-        for ranked in (self.ranking, self.claims):
-            place = bisect_left(ranked, entry)
-            if place < len(ranked) and ranked[place] == entry:
-                del ranked[place]
+            self.archive.add(wanted, node.index)
 
     def _pay(self, usd: float, tokens: int) -> None:
         self.spent.usd += usd

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ...store.errors import InputError
@@ -29,7 +30,7 @@ class StoredForecaster:
 
     inline = True
     costs = False
-    wants_siblings = False
+    renews = ""
     trained_on: frozenset[str] = frozenset()
 
     def __init__(self, pool: Pool, task: Task, name: str) -> None:
@@ -47,8 +48,15 @@ class StoredForecaster:
             step = f"The file holds forecasts of: {', '.join(names) or 'nobody'}."
             raise InputError("no stored forecast of this task by that name", value=name, next_step=step)
 
-    def outlook(self, ask: ForecastAsk) -> Outlook:
-        """The stored forecast, against the anchor."""
+    def outlooks(self, asks: Sequence[ForecastAsk]) -> list[Outlook]:
+        """The stored forecasts, against the anchor."""
+        return [self._outlook(ask) for ask in asks]
+
+    def renewed(self, asks: Sequence[ForecastAsk]) -> list[Outlook]:
+        """The same: what was said is said."""
+        return self.outlooks(asks)
+
+    def _outlook(self, ask: ForecastAsk) -> Outlook:
         told, anchor = self._told.get(ask.kernel.id), self._pool.recorded.get(ask.anchor.id)
         if told is None or anchor is None or anchor.measurement.time_us is None:
             return Outlook(self.name, problem="it was not forecast", reason="Nobody forecast it.")

@@ -128,7 +128,7 @@ def _begun(
             "the search's configuration is wrong", value=first[0].strip(), next_step="Correct it."
         ) from None
     policy_named(whole.policy)
-    check_names(whole, store, task, consent=consent)
+    check_names(whole, store, task, kernel, consent=consent)
     return begin_search(store, kernel, task, whole, request_key=request_key)
 
 

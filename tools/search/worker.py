@@ -44,10 +44,11 @@ from .next_actions import (
     Finish,
     Measure,
     Propose,
+    Renew,
     Revive,
     next_action,
 )
-from .outcomes import forecast_events, lost_event, measured_event, proposal_event
+from .outcomes import forecast_events, forecasted_event, lost_event, measured_event, proposal_event
 from .policies.catalogue import policy_named
 from .questions import Questions, job_of
 from .state import Node, State
@@ -93,7 +94,7 @@ class Worker:
         self._now = clock
         self._log = SearchLog(store, search_id, owner)
         self._policy = policy_named(self._log.state.config.policy)
-        self._able = Abilities(asks=parts.generator.asks, costs=parts.forecaster.costs)
+        self._able = Abilities(asks=parts.generator.asks, costs=parts.forecaster.costs, renews=parts.forecaster.renews)
         self._tasks: dict[Key, asyncio.Task[Result]] = {}
         self._called_off: set[Key] = set()
         self._idle_s = 0.0
@@ -105,7 +106,7 @@ class Worker:
             store,
             found,
             wants_history=not parts.generator.inline,
-            wants_siblings=parts.forecaster.wants_siblings,
+            learns=bool(parts.forecaster.renews),
         )
 
     @property
@@ -137,6 +138,9 @@ class Worker:
         self._adopt()
         action = next_action(self.state, self._policy, self._able)
         try:
+            if isinstance(action, Renew):
+                await self._renew(action)
+                return
             if action is not None and self._begin(action):
                 return
         except LogMoved:
@@ -162,20 +166,48 @@ class Worker:
 
     def _adopt(self) -> None:
         """Start what the log says is in flight and nobody here works on."""
+        asked: dict[int, list[Key]] = {}
         for key, began in self.state.in_flight.items():
-            if key not in self._tasks:
-                self._start(key, began)
+            if key in self._tasks:
+                continue
+            node = self.state.nodes[self.state.by_id[began.node]]
+            if began.work == "measure":
+                self._tasks[key] = asyncio.create_task(self._parts.bench.measure(job_of(self.state, node, began)))
+            elif began.work == "propose":
+                ask = self._questions.proposal_ask(self.state, node, began.ordinal)
+                self._tasks[key] = asyncio.create_task(asyncio.to_thread(self._parts.generator.propose, ask))
+            else:
+                asked.setdefault(self.state.measured_ancestor(node).index, []).append(key)
+        for keys in asked.values():
+            self._ask(keys)
 
-    def _start(self, key: Key, began: Began) -> None:
-        node = self.state.nodes[self.state.by_id[began.node]]
-        if began.work == "measure":
-            self._tasks[key] = asyncio.create_task(self._parts.bench.measure(job_of(self.state, node, began)))
-        elif began.work == "propose":
-            ask = self._questions.proposal_ask(self.state, node, began.ordinal)
-            self._tasks[key] = asyncio.create_task(asyncio.to_thread(self._parts.generator.propose, ask))
+    def _ask(self, keys: list[Key]) -> None:
+        """Ask the forecaster about candidates of one anchor, all in one question."""
+        nodes = [self.state.nodes[self.state.by_id[key[1]]] for key in keys]
+        query = [self._questions.about(self.state, node) for node in nodes]
+        whole = asyncio.create_task(asyncio.to_thread(self._parts.forecaster.outlooks, query))
+
+        async def part(place: int) -> Outlook:
+            return (await whole)[place]
+
+        for place, key in enumerate(keys):
+            self._tasks[key] = asyncio.create_task(part(place))
+
+    async def _renew(self, action: Renew) -> None:
+        """Forecast once more what waits; what had been forecast before stands in the log all the same."""
+        nodes = [self.state.nodes[index] for index in action.indices]
+        query = [self._questions.about(self.state, node) for node in nodes]
+        if self._parts.forecaster.inline:
+            outlooks = self._parts.forecaster.renewed(query)
         else:
-            query = self._questions.about(self.state, node)
-            self._tasks[key] = asyncio.create_task(asyncio.to_thread(self._parts.forecaster.outlook, query))
+            outlooks = await asyncio.to_thread(self._parts.forecaster.renewed, query)
+        clock = self._clock()
+        self._append(
+            [
+                forecasted_event(node.id, self.state.measured_ancestor(node), outlook, clock)
+                for node, outlook in zip(nodes, outlooks, strict=True)
+            ]
+        )
 
     def _begin(self, action: Action) -> bool:
         """Begin an action; False where there is only to wait."""
@@ -183,8 +215,8 @@ class Worker:
         match action:
             case Propose(index, ordinal):
                 self._begin_proposal(self.state.nodes[index], ordinal, clock)
-            case AskForecast(index, forbidden):
-                self._begin_forecast(self.state.nodes[index], forbidden, clock)
+            case AskForecast(indices, forbidden):
+                self._begin_forecasts([self.state.nodes[index] for index in indices], forbidden, clock)
             case Revive(index):
                 reason = "Dropped before; nothing better is left to measure."
                 node = self.state.nodes[index]
@@ -227,7 +259,7 @@ class Worker:
             anchor = self.state.nodes[self.state.by_id[event.parent]]
             anchor = anchor if anchor.log2 is not None else self.state.measured_ancestor(anchor)
             ask = self._questions.forecast_ask(self.state, event.node, kernel, anchor, event.own)
-            events += self._forecast_events(event.node, anchor, self._parts.forecaster.outlook(ask), event.clock)
+            events += self._forecast_events(event.node, anchor, self._parts.forecaster.outlooks([ask])[0], event.clock)
         self._append(events, (kernel,))
 
     def _labelled(self, proposal: Proposal) -> Kernel:
@@ -238,15 +270,16 @@ class Worker:
         idea = re.sub(r"[^A-Za-z0-9]+", "-", proposal.idea).strip("-")[:_LABEL]
         return proposal.kernel.model_copy(update={"name": f"{seed.stem}-{idea}{seed.suffix}"})
 
-    def _begin_forecast(self, node: Node, forbidden: str, clock: float) -> None:
-        if forbidden:
-            outlook = Outlook(self._parts.forecaster.name, problem=forbidden, reason=forbidden)
+    def _begin_forecasts(self, nodes: list[Node], forbidden: str, clock: float) -> None:
+        if not forbidden and not self._parts.forecaster.inline:
+            self._append([Began(clock=clock, work="forecast", node=node.id) for node in nodes])
+            return
+        for node in nodes:
+            if forbidden:
+                outlook = Outlook(self._parts.forecaster.name, problem=forbidden, reason=forbidden)
+            else:
+                outlook = self._parts.forecaster.outlooks([self._questions.about(self.state, node)])[0]
             self._append(self._forecast_events(node.id, self.state.measured_ancestor(node), outlook, clock))
-        elif self._parts.forecaster.inline:
-            outlook = self._parts.forecaster.outlook(self._questions.about(self.state, node))
-            self._append(self._forecast_events(node.id, self.state.measured_ancestor(node), outlook, clock))
-        else:
-            self._append([Began(clock=clock, work="forecast", node=node.id)])
 
     def _call_off(self) -> bool:
         for key, began in self.state.in_flight.items():

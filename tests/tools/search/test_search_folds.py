@@ -9,9 +9,8 @@ import pytest
 
 from kforecast.store.database import Store
 from kforecast.store.errors import InputError
-from kforecast.surrogate.contract import Sibling
 from kforecast.tools.search.folds import FoldForecaster, family_of
-from kforecast.tools.search.forecasting import ForecastAsk
+from kforecast.tools.search.forecasting import ForecastAsk, Learnt
 from kforecast.tools.search.replay import pool_of
 from kforecast.tools.search.report import report_of
 from kforecast.tools.search.use import search
@@ -34,18 +33,12 @@ def test_what_the_search_measured_narrows_its_forecasts() -> None:
     recorded = [one for one in pool.of_task(task.id) if one.ok]
     anchor, candidate, others = recorded[0], recorded[1], recorded[2:]
     anchor_us = anchor.measurement.time_us or 0.0
-    siblings = tuple(
-        Sibling(
-            kernel=other.kernel,
-            time_us=other.measurement.time_us,
-            log2_speedup=math.log2(anchor_us / (other.measurement.time_us or math.inf)),
-        )
-        for other in others
-    )
+    learnt = [Learnt(anchor.kernel, 0.0)]
+    learnt += [Learnt(one.kernel, math.log2(anchor_us / (one.measurement.time_us or math.inf))) for one in others]
     widths = []
-    for known in ((), siblings):
-        ask = ForecastAsk("n_1", candidate.kernel, anchor.kernel, POOL, anchor_us=anchor_us, siblings=known)
-        outlook = forecaster.outlook(ask)
+    for known in (learnt[:1], learnt):
+        ask = ForecastAsk("n_1", candidate.kernel, anchor.kernel, POOL, learnt=tuple(known))
+        outlook = forecaster.outlooks([ask])[0]
         assert outlook.log2_p10 is not None and outlook.log2_median is not None and outlook.log2_p90 is not None
         assert outlook.log2_p10 <= outlook.log2_median <= outlook.log2_p90
         widths.append(outlook.log2_p90 - outlook.log2_p10)

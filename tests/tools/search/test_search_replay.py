@@ -155,11 +155,11 @@ def test_stored_forecasts_are_turned_to_the_anchor(tmp_path: Path, pool: str) ->
         created_at=utc_now(),
     )
     forecaster = StoredForecaster(dataclasses.replace(read, forecasts=(made,)), task, "agent:tester")
-    told = forecaster.outlook(ForecastAsk("n_1", kernel, anchor, pool))
+    told = forecaster.outlooks([ForecastAsk("n_1", kernel, anchor, pool)])[0]
     assert told.log2_median == pytest.approx(0.5 - truth(RIGHT[0]))
     assert told.p_faster is not None and 0 <= told.p_faster <= 1
-    assert forecaster.outlook(ForecastAsk("n_1", kernel, base, pool)).p_faster == pytest.approx(1.0)
-    assert forecaster.outlook(ForecastAsk("n_2", anchor, base, pool)).p_correct is None
+    assert forecaster.outlooks([ForecastAsk("n_1", kernel, base, pool)])[0].p_faster == pytest.approx(1.0)
+    assert forecaster.outlooks([ForecastAsk("n_2", anchor, base, pool)])[0].p_correct is None
     with pytest.raises(InputError, match="nobody"):
         StoredForecaster(read, task, "agent:tester")
 
@@ -175,7 +175,7 @@ def test_a_forecaster_that_saw_the_pool_is_refused(tmp_path: Path, pool: str, mo
     from kforecast.tools.search import parts
 
     seen = ScriptedForecaster(lambda ask: None, name="learned", trained_on=frozenset({"scale"}))  # type: ignore[arg-type,return-value]
-    monkeypatch.setattr(parts, "forecaster_named", lambda store, config, task: seen)
+    monkeypatch.setattr(parts, "forecaster_named", lambda store, config, task, seed: seen)
     with Store.open(tmp_path / "a.db") as store:
         task = make_task()
         config = SearchConfig(
@@ -187,7 +187,7 @@ def test_a_forecaster_that_saw_the_pool_is_refused(tmp_path: Path, pool: str, mo
             budget={"measurements": 3},  # type: ignore[arg-type]
         )
         with pytest.raises(InputError, match="trained on"):
-            parts_for(store, config, task)
+            parts_for(store, config, task, make_kernel())
 
 
 @pytest.mark.parametrize("text", ["", "nonsense\n", '{"kind": "kernel", "noun": {"id": 3}}\n', "[]\n"])

@@ -43,7 +43,7 @@ class Halving:
 
 def _promotion(state: State, rung: int) -> int | None:
     """The best node of a rung that is in its top 1/eta and was not taken further; None: none is."""
-    reached = [index for _, index in state.ranking if _rung(state, index) >= rung]
+    reached = [index for index in state.ranking if _rung(state, index) >= rung]
     for index in reached[: len(reached) // state.config.eta]:
         node = state.nodes[index]
         if (

@@ -77,11 +77,11 @@ def _by_priority(state: State) -> list[int]:
     count = len(archive)
     if not count:
         return []
-    top = -state.ranking[0][0] if state.ranking else 0.0
+    top = state.best.log2 or 0.0
     spread = max(top - state.least, _LEAST_RANGE)
     weight = state.config.exploration * spread * math.sqrt(1 + state.expansions) * 2 / (count * (count + 1))
     scored = []
-    for rank, (negative, index) in enumerate(archive[:CONSIDERED]):
+    for rank, (negative, index) in enumerate(archive.entries[:CONSIDERED]):
         node = state.nodes[index]
         child = state.best_child_score(node)
         best = -negative if child is None else child

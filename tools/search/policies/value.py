@@ -52,6 +52,6 @@ def value_of_measuring(state: State, node: Node) -> float:
 def most_valuable(state: State) -> int:
     """The waiting candidate that is worth most to measure; the earliest of equals. At least one must wait."""
     return max(
-        (index for _, index in state.waiting[:CONSIDERED]),
+        state.waiting.best(CONSIDERED),
         key=lambda index: (value_of_measuring(state, state.nodes[index]), -index),
     )
