@@ -16,15 +16,23 @@ from textual.reactive import reactive
 from textual.scroll_view import ScrollView
 from textual.selection import Selection
 from textual.strip import Strip
+from textual.widget import Widget
 
 from .lines import Cell, Column, Line, fitted, harmless, layout, row_line, width_of
 from .roles import ROLES
+
+
+_MOST_STRIPS = 1000
 
 
 class Canvas(ScrollView, can_focus=True, inherit_bindings=False):
     """Lines with roles, scrolled by keys and wheel. Subclasses say how many there are and what the n-th says."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {f"role--{name}" for name in ROLES}
+    DEFAULT_CSS = """
+    Canvas { overflow-x: hidden; scrollbar-size-horizontal: 0; }
+    Text { overflow-x: auto; }
+    """
     HELP = ""
     """What the part is for, in a sentence or two: shown by `?`."""
 
@@ -40,6 +48,8 @@ class Canvas(ScrollView, can_focus=True, inherit_bindings=False):
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(id=id, classes=classes)
         self._styles_of: dict[str, Style] = {}
+        self._strips: dict[int, tuple[object, Strip]] = {}
+        self._base: Style | None = None
 
     # What subclasses say.
 
@@ -49,9 +59,13 @@ class Canvas(ScrollView, can_focus=True, inherit_bindings=False):
         return 0
 
     @property
-    def head(self) -> Line | None:
-        """A line that stays on top, or None."""
-        return None
+    def has_head(self) -> bool:
+        """Whether a line stays on top."""
+        return False
+
+    def head(self, width: int) -> Line:
+        """The line that stays on top."""
+        return ()
 
     def paint(self, number: int, width: int) -> Line:
         """The line with that number."""
@@ -61,13 +75,21 @@ class Canvas(ScrollView, can_focus=True, inherit_bindings=False):
         """The role whose background the line has; '' for none."""
         return ""
 
+    def token(self, number: int) -> object:
+        """What the line depends on: while it stays equal, the line is not painted anew."""
+        return self.paint(number, 0)
+
     # Drawing.
 
     def changed(self) -> None:
         """Draw anew: what the lines say, or how many there are, is different now."""
         size = Size(self._widest(), self.length + self._top)
         if size != self.virtual_size:
-            self.virtual_size = size
+            # Not by assignment: a list that grew is no reason to lay out the whole screen anew.
+            self.set_reactive(Widget.virtual_size, size)
+            self._scroll_update(size)
+            if self.styles.height is not None and self.styles.height.is_auto:
+                self.refresh(layout=True)
         self.refresh()
 
     def _widest(self) -> int:
@@ -75,7 +97,7 @@ class Canvas(ScrollView, can_focus=True, inherit_bindings=False):
 
     @property
     def _top(self) -> int:
-        return 0 if self.head is None else 1
+        return int(self.has_head)
 
     @property
     def room(self) -> int:
@@ -103,19 +125,30 @@ class Canvas(ScrollView, can_focus=True, inherit_bindings=False):
 
     def notify_style_update(self) -> None:
         self._styles_of.clear()
+        self._strips.clear()
+        self._base = None
         super().notify_style_update()
 
     def render_line(self, y: int) -> Strip:
         width = self.scrollable_content_region.width or self.size.width
-        base = self.rich_style
-        if y == 0 and self.head is not None:
-            return self._strip(fitted(self.head, width), "head", base, width)
+        if self._base is None:
+            self._base = self.rich_style  # Textual mixes it anew each time, which takes longer than painting
+        base = self._base
+        if y == 0 and self.has_head:
+            return self._strip(fitted(self.head(width), width), "head", base, width)
         number = y - self._top + self.scroll_offset.y
         if not 0 <= number < self.length:
             return Strip.blank(width, base)
+        token = (self.token(number), self.ground(number), width, self.scroll_offset.x, base)
+        known = self._strips.get(number)
+        if known is not None and known[0] == token:
+            return known[1]
         line = self.paint(number, width + self.scroll_offset.x)
-        strip = self._strip(line, self.ground(number), base, width)
-        return strip.apply_offsets(self.scroll_offset.x, number)
+        strip = self._strip(line, self.ground(number), base, width).apply_offsets(self.scroll_offset.x, number)
+        if len(self._strips) > _MOST_STRIPS:
+            self._strips.clear()
+        self._strips[number] = (token, strip)
+        return strip
 
     def _strip(self, line: Line, ground: str, base: Style, width: int) -> Strip:
         behind = base + self.style_of(ground) if ground else base
@@ -271,15 +304,15 @@ class Table(Canvas):
 
     def show(self, rows: Rows) -> None:
         """Show these rows."""
-        same = rows == self.rows
+        same = (rows.total, rows.first, rows.rows) == (self.rows.total, self.rows.first, self.rows.rows)
         self.rows = rows
         wanted = self.cursor if rows.cursor is None else rows.cursor
         wanted = max(0, min(wanted, rows.total - 1))
         if not same:
             self.changed()
         if wanted != self.cursor:
+            self._centre(wanted)
             self.cursor = wanted
-        self._see(wanted, only_if_followed=rows.cursor is None)
         self._tell_moved()
 
     @property
@@ -309,14 +342,12 @@ class Table(Canvas):
         return self.EMPTY if self.note is None else self.note
 
     @property
-    def head(self) -> Line | None:
-        if not any(column.title for column in self.columns):
-            return None
-        width = (self.scrollable_content_region.width or self.size.width) - 2
-        return (
-            ("  ", ""),
-            *row_line([column.title for column in self.columns], self.columns, layout(self.columns, width)),
-        )
+    def has_head(self) -> bool:
+        return any(column.title for column in self.columns)
+
+    def head(self, width: int) -> Line:
+        titles = [column.title for column in self.columns]
+        return (("  ", ""), *row_line(titles, self.columns, layout(self.columns, width - 2)))
 
     def paint(self, number: int, width: int) -> Line:
         if not self.rows.total:
@@ -328,6 +359,10 @@ class Table(Canvas):
             return (mark, ("·", "faint"))
         return (mark, *row_line(row.cells, self.columns, layout(self.columns, width - 2)))
 
+    def token(self, number: int) -> object:
+        here = number == self.cursor
+        return self.row(number), here, here and self.has_focus, self.rows.total == 0, self._empty
+
     def ground(self, number: int) -> str:
         if number != self.cursor or not self.rows.total:
             return ""
@@ -337,7 +372,8 @@ class Table(Canvas):
 
     def watch_cursor(self, old: int, new: int) -> None:
         self._see(new)
-        self.refresh()
+        self.refresh_line(old + self._top)
+        self.refresh_line(new + self._top)
         self._tell_moved()
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
@@ -347,7 +383,7 @@ class Table(Canvas):
 
     def watch_has_focus(self, value: bool) -> None:
         super().watch_has_focus(value)
-        self.refresh()
+        self.refresh_line(self.cursor + self._top)
 
     def _tell_moved(self) -> None:
         row = self.row(self.cursor)
@@ -366,9 +402,15 @@ class Table(Canvas):
         if self.rows.total and any(number >= 0 and number not in have for number in seen):
             self.post_message(self.Wanted(self, None))
 
-    def _see(self, number: int, *, only_if_followed: bool = False) -> None:
+    def _centre(self, number: int) -> None:
+        """Bring a row that the cursor was sent to into the middle, unless it is seen already."""
         top, room = self.scroll_offset.y, self.room
-        if room <= 0 or only_if_followed:
+        if room > 0 and not top <= number < top + room:
+            self.scroll_to(y=number - room // 2, animate=False, immediate=True)
+
+    def _see(self, number: int) -> None:
+        top, room = self.scroll_offset.y, self.room
+        if room <= 0:
             return
         if number < top:
             self.scroll_to(y=number, animate=False, immediate=True)

@@ -54,7 +54,7 @@ def about_lines(view: NodeView, mark: str, width: int) -> list[Line]:
     lines += _decision_lines(view, width)
     lines += _verdict_lines(view, width)
     if view.measurement is not None:
-        lines += _measurement_lines(view.measurement, width)
+        lines += measurement_lines(view.measurement, width)
     return lines
 
 
@@ -64,7 +64,6 @@ def _outlook_lines(told: Outlook | None, width: int) -> list[Line]:
     lines: list[Line] = [(), (("Forecast", "title"), (f"  by {told.forecaster}", "dim"))]
     if told.median is None or told.bins is None:
         return [*lines, *_wrapped("", told.problem or "no forecast came", width)]
-    sides = "" if told.anchor is None else f" of candidate {told.anchor}"
     lines.append(
         (
             ("correct".ljust(_LABEL), "dim"),
@@ -77,7 +76,8 @@ def _outlook_lines(told: Outlook | None, width: int) -> list[Line]:
         )
     )
     lines += _bars(told, width)
-    note = f"S against{sides or ' its anchor'}, the nearest measured ancestor"
+    anchor = "its nearest measured ancestor"
+    note = f"S here is against {anchor}" + ("" if told.anchor is None else f", candidate {told.anchor}")
     lines.append(((note + ("" if told.given else "; bars from median and interval"), "faint"),))
     if told.reasoning:
         lines += _wrapped("because", told.reasoning, width)
@@ -89,14 +89,14 @@ def _bars(told: Outlook, width: int) -> list[Line]:
     assert told.bins is not None
     hit = None if told.measured is None else bin_of_log2(told.measured).number
     most = max(*told.bins, 1e-9)
-    room = max(6, min(_BAR, width - 34))
+    room = max(6, min(_BAR, width - 37))
     lines: list[Line] = []
     for one, share in zip(BINS, told.bins, strict=True):
         filled = round(room * share / most)
         measured = one.number == hit
         lines.append(
             (
-                (f"{one.range_text:>13} ", "dim"),
+                (f"{one.range_text:>15} ", "dim"),
                 ("━" * filled, "bar" if not measured else "good"),
                 ("─" * (room - filled), "faint"),
                 (f" {100 * share:3.0f}%", "strong" if measured else ""),
@@ -158,7 +158,8 @@ def _verdict_line(one: Verdicted) -> Line:
     )
 
 
-def _measurement_lines(found: Measurement, width: int) -> list[Line]:
+def measurement_lines(found: Measurement, width: int) -> list[Line]:
+    """A measurement in full: cases, facts, environment."""
     lines: list[Line] = []
     if found.quarantine:
         lines += [(), (("Quarantine", "warn"),), *_wrapped("", found.quarantine, width)]
@@ -178,9 +179,10 @@ def _measurement_lines(found: Measurement, width: int) -> list[Line]:
     lines += [(), (("Environment", "title"), (f"  {found.device}, {found.lane}, {found.launch_mode}", "dim"))]
     if found.noise_pct is not None:
         lines.append(_pair("noise", f"{found.noise_pct:.2g}% (A/A)", width))
-    for name, value in _flat(found.environment):
-        lines.append(_pair(name, value, width))
-    lines.append(_pair("isolation", found.isolation, width))
+    known = [*_flat(found.environment), ("isolation", found.isolation)]
+    wide = max(_LABEL, *(len(name) + 2 for name, _ in known))
+    for name, value in known:
+        lines.append(((name.ljust(wide), "dim"), (value, "")))
     for note in found.notes:
         lines += _wrapped("note", note, width)
     lines.append(_pair("id", found.id, width))

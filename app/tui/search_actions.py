@@ -28,9 +28,18 @@ class SearchActions(Page):
         """The search that actions are about, as it was last read."""
         return None
 
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Only what can be done now is offered."""
+        search = self.chosen_search() if action.endswith("_search") and self.is_mounted else None
+        if action.endswith("_search") and search is None:
+            return False
+        if action == "stop_search":
+            return search is not None and search.state not in ENDED
+        return search is None or search.state != "failed" or action == "report_search"
+
     def action_stop_search(self) -> None:
         """Stop it, once the user has said yes."""
-        search = self._open_search()
+        search = self.chosen_search()
         if search is None:
             return
 
@@ -85,13 +94,6 @@ class SearchActions(Page):
             return path
 
         self.viewer.change("The report was not written", write, lambda path: f"Written: {path}")
-
-    def _open_search(self) -> Search | None:
-        search = self.chosen_search()
-        if search is not None and search.state in ENDED:
-            self.viewer.say(f"The search is {search.state} already.")
-            return None
-        return search
 
     def _tell(self, search: Search, order: str, budget: str | None = None) -> None:
         def tell_it(store: Store) -> str:

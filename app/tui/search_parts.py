@@ -16,14 +16,14 @@ from .lines import Cell, Column, Line
 from .node_lines import MARKS, decision_span
 
 _GUIDES = {"|": "│ ", " ": "  ", "+": "├ ", "L": "└ "}
-_MOST_GUIDES = 14
+_MOST_GUIDES = 9
 """Levels that are drawn; deeper ones get their number."""
 
 
 class Head(Text, can_focus=False):
     """What a search is, where it stands, and what it has spent."""
 
-    DEFAULT_CSS = "Head { height: auto; max-height: 6; padding: 0 1; }"
+    DEFAULT_CSS = "Head { height: auto; max-height: 4; padding: 0 1; overflow: hidden; }"
 
 
 class TreeTable(Table):
@@ -217,9 +217,6 @@ def _gauges(spent: dict[str, float], limits: dict[str, float], width: int) -> li
         used = spent.get(name, 0.0)
         words = f" {figures.amount(used)} of {figures.amount(limit)} {figures.LIMITS.get(name, (name, name))[1]}"
         parts.append((*figures.gauge(used / limit if limit else 0.0, 12), (words, "")))
-    for name, used in spent.items():
-        if name not in limits and used:
-            parts.append(((f"{figures.amount(used)} {figures.LIMITS.get(name, (name, name))[1]}", "dim"),))
     lines: list[Line] = []
     line: Line = ()
     for part in parts:
@@ -228,4 +225,9 @@ def _gauges(spent: dict[str, float], limits: dict[str, float], width: int) -> li
             lines.append(line)
             line = ()
         line = (*line, *((("   ", ""),) if line else ()), *part)
-    return [*lines, line] if line else lines
+    rest = [
+        f"{figures.amount(used)} {figures.LIMITS.get(name, (name, name))[1]}"
+        for name, used in spent.items()
+        if used and name not in limits
+    ]
+    return [*lines, (*line, ("   " + ", ".join(rest) if rest else "", "dim"))]
