@@ -69,9 +69,15 @@ def run_program(
         extra = {name: os.environ[name] for name in _KEPT if name in os.environ} | dict(environment or {})
         if library is not None:
             extra |= {"CUDA_INJECTION64_PATH": str(library), "KFORECAST_ACTIVITY": str(records)}
-        places = [*SYSTEM_READABLE, *_READABLE, *program_places([str(program)]), program, *readable]
+        places: list[str | Path] = [*SYSTEM_READABLE, *_READABLE, *program_places([str(program)]), program, *readable]
         places += [library.parent] if library is not None else []
-        writable = [inside, records, *_WRITABLE, *_DEVICES, *sorted(Path("/dev").glob("nvidia[0-9]*"))]
+        writable: list[str | Path] = [
+            inside,
+            records,
+            *_WRITABLE,
+            *_DEVICES,
+            *sorted(Path("/dev").glob("nvidia[0-9]*")),
+        ]
         report, told = os.pipe()
         head = [str(supervisor), str(told), str(round(1e3 * deadline_s)), str(FILE_BYTES)]
         fences = [":".join(existing(places)), ":".join(existing(writable))]

@@ -155,7 +155,7 @@ def _compared(rows: list[dict[str, Any]], store: Store, device: str) -> dict[str
     found: dict[str, Any] = {}
     with Bench(device) as bench:
         own = bench.measure(load(HEADER + KERNEL, called="vector_add"), effort="normal")
-    launches = next((row["kernels"] for row in rows if row["name"] == "vector_add"), [])
+    launches: list[Any] = next((row["kernels"] for row in rows if row["name"] == "vector_add"), [])
     mean_us = next((kernel[2] for kernel in launches if kernel[0] == "vector_add"), None)
     if isinstance(own, Measurement) and own.time_us and mean_us:
         found["with_a_header"] = {

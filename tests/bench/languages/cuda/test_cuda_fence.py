@@ -64,6 +64,6 @@ def test_a_compiler_cannot_reach_the_gpu(pool: CompilePool) -> None:
     devices = [path for path in Path("/dev").glob("nvidia*") if path.is_char_device()]
     assert devices
     for device in devices:
-        assert device.open("rb").close() is None
+        device.open("rb").close()  # we may
         job = ["/bin/sh", "-c", f"exec 3< {device}"]
         assert not pool.run([job], files={}, outputs=(), deadline_s=20).ok
