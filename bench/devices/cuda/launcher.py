@@ -113,10 +113,9 @@ class _Variables:
         self.unreachable: list[str] = []
         for name, initialised in variables:
             code, pointer, size = cuda.cuModuleGetGlobal(module, name.encode())
-            if code == cuda.CUresult.CUDA_ERROR_NOT_FOUND:
+            if code != cuda.CUresult.CUDA_SUCCESS:
                 self.unreachable.append(name)
                 continue
-            check((code, pointer), f"cuModuleGetGlobal({name})")
             first = 0
             if initialised:
                 first = int(check(cuda.cuMemAlloc(size), "cuMemAlloc"))
