@@ -167,9 +167,10 @@ def _compile(job: _Job, pool: TritonPool) -> tuple[dict[str, Any], dict[str, byt
         numbers = _NUMBERS.validate_json(outcome.files["numbers"])
         texts = [outcome.files[f"{number}.ptx"].decode() for number in range(len(job.units))]
         described = [_unit(*each) for each in zip(job.units, numbers, texts, range(len(texts)), strict=True)]
-    except (ValidationError, ValueError, KeyError) as error:
-        # Triton says what it says; a file that reaches into Triton can make it say anything.
-        said = f"{PROGRAM_NAME}: error: what Triton made of it cannot be launched: {error}"
+    except (ValueError, KeyError) as error:
+        # A file that reaches into Triton can make it say anything.
+        why = _first(error) if isinstance(error, ValidationError) else str(error)
+        said = f"{PROGRAM_NAME}: error: what Triton made of it cannot be launched: {why}"
         return {"ok": False, "error": clipped(said)}, {}, True
     texts = [renamed(text, f"__{number}") if number else text for number, text in enumerate(texts)]
     begun = outcome.seconds
@@ -223,6 +224,11 @@ def _unit(unit: Unit, numbers: Numbers, ptx: str, number: int) -> dict[str, Any]
         "trailing": trailing_pointers(abi, unit.parameters),
         "target": abi.target,
     }
+
+
+def _first(error: ValidationError) -> str:
+    first = error.errors(include_url=False)[0]
+    return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
 
 
 def _in_words(failure: str) -> str:

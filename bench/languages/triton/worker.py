@@ -23,7 +23,7 @@ from typing import Any
 
 from ..cuda.worker import FORK_AHEAD, Blobs, Job, serve
 from .explain import explain
-from .stand_in import StandIn
+from .stand_in import Nothing, StandIn
 
 MODULE = "kforecast_kernel"
 NUMBERS = ("shared", "num_ctas", "global_scratch_size", "profile_scratch_size", "tmem_size")
@@ -103,8 +103,9 @@ def _do(job: Job, blobs: Blobs) -> tuple[Job, Blobs]:
         recipe = {"argv": _recipe(int(job["arch"]))}
         return {"ok": True, "log": "", "symbols": {}}, {"recipe": json.dumps(recipe).encode()}
     path = Path(f"{MODULE}.py").absolute()
-    # Files that also hold a PyTorch wrapper import torch, which is slow, needs a GPU, and is no part of a kernel.
+    # Files that also hold a PyTorch wrapper import torch and ask for the GPU; neither is part of a kernel.
     sys.meta_path.insert(0, StandIn("torch"))
+    _stand_in_for_gpu(int(job["arch"]))
     _leave_cubins_out()
     try:
         module = _import(path)
@@ -178,6 +179,18 @@ def _compile(module: ModuleType, unit: dict[str, Any], options: dict[str, int], 
     attributes = {(positions[unit["names"][i]],): [["tt.divisibility", 16]] for i in unit["multiples"]}
     source = ASTSource(fn=function, signature=signature, constexprs=constants, attrs=attributes)
     return triton.compile(source, target=GPUTarget("cuda", arch, 32), options=dict(options))
+
+
+def _stand_in_for_gpu(arch: int) -> None:
+    """A driver that names the architecture and answers nothing else."""
+    from triton.backends.compiler import GPUTarget
+    from triton.runtime import driver
+
+    class Driver(Nothing):
+        def get_current_target(self) -> GPUTarget:
+            return GPUTarget("cuda", arch, 32)
+
+    driver.set_active(Driver())
 
 
 def _leave_cubins_out() -> None:
