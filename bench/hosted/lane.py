@@ -20,6 +20,8 @@ from .helpers import OracleProcess, Zygote, require_torch
 from .session import HostedSession
 
 _MEMORY_SHARE = 0.8
+LOAD_S = 120.0
+"""Deadline for loading a program: its imports, its extensions where they are built already, its weights."""
 
 
 class HostedLane:
@@ -27,13 +29,22 @@ class HostedLane:
 
     lane: LaneName = "host-code"
 
-    def __init__(self, device: str, device_id: str, cache: Path, *, defences: Defences | None = None) -> None:
+    def __init__(
+        self,
+        device: str,
+        device_id: str,
+        cache: Path,
+        *,
+        defences: Defences | None = None,
+        load_deadline_s: float = LOAD_S,
+    ) -> None:
         require_torch()
         self.device = device
         self.device_id = device_id
         self.kind = device.partition(":")[0]
         self.launch_mode = "process"
         self.defences = defences or Defences()
+        self.load_deadline_s = load_deadline_s
         self._cache = cache
         self._oracle: OracleProcess | None = None
         self._zygote: Zygote | None = None

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import resource
 import socket
 import sys
 import tempfile
@@ -26,6 +27,8 @@ from .trees import dense_clone, flatten, form, placed, unflatten, view_at
 from .wire import TensorForm, form_of
 
 READY = "ready"
+_MEMORY_SHARE = 0.6
+_TOO_LARGE = "the problem needs more memory than there is: inputs, float64 golden values and null kernels together"
 
 
 @dataclass
@@ -403,6 +406,8 @@ def serve(channel: Channel, device: str) -> None:
             answer = getattr(oracle, verb)(**message)
         except CannotRun as error:
             answer = {"cannot_run": str(error)}
+        except MemoryError:
+            answer = {"cannot_run": _TOO_LARGE}
         except TypeError as error:
             answer = {"cannot_run": f"the problem holds what cannot travel: {error}"}
             traceback.print_exc()
@@ -410,8 +415,15 @@ def serve(channel: Channel, device: str) -> None:
             answer = {"input_error": {"what": error.what, "value": str(error.value), "next": error.next_step}}
         except Exception as error:  # noqa: BLE001  the parent is told, and says it with a next step
             traceback.print_exc()
-            answer = {"error": f"{type(error).__name__}: {error}"[:500]}
+            text = f"{type(error).__name__}: {error}"[:500]
+            answer = {"cannot_run": _TOO_LARGE} if "memory" in text.lower() else {"error": text}
         channel.send(answer)
+
+
+def _limit_memory() -> None:
+    """A problem too large for this machine fails here, instead of whatever the kernel would kill."""
+    most = int(_MEMORY_SHARE * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    resource.setrlimit(resource.RLIMIT_DATA, (most, most))
 
 
 def main() -> None:
@@ -420,6 +432,9 @@ def main() -> None:
     device = sys.argv[2]
     try:
         import torch
+
+        if device == "cpu":
+            _limit_memory()
 
         torch.backends.cudnn.allow_tf32 = False  # the declared precision is float32, for both sides
         torch.set_grad_enabled(False)

@@ -210,6 +210,8 @@ def _explained(what: str) -> Iterator[None]:
         raise
     except Exception as error:
         text = f"{type(error).__name__}: {error}".strip().split("\n", 1)[0][:300]
+        if isinstance(error, MemoryError) or "allocate memory" in text or "out of memory" in text:
+            text = f"it needs more memory than there is ({text[:120]})"
         raise CannotRun(f"{what} fails here: {text}") from error
 
 

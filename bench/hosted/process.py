@@ -324,8 +324,9 @@ class CandidateProcess:
                     value=f"process group {self._group}",
                     next_step="A driver may hold it; restart the machine if it stays.",
                 )
-            self._status.close()
             self._code = self._code if self._code is not None else -1
+        if hasattr(self, "_status"):
+            self._status.close()
         if self._socket.fileno() >= 0:
             # Where there is no namespace: the socket hangs up when the last process that holds it is gone.
             gone = select.poll()

@@ -37,7 +37,6 @@ CHECKS = 2
 _FRESH = INPUT_SETS
 """The number of the content that is made anew for one call."""
 _NULL_CALLS = 15
-LOAD_S = 120.0
 _KEPT_BYTES = 256 << 20
 
 
@@ -178,7 +177,7 @@ class HostedSession:
             setting,
             self._lane.zygote,
             defences=self._defences,
-            load_deadline_s=max(LOAD_S, self._deadline_s),
+            load_deadline_s=self._lane.load_deadline_s,
             cancelled=self._cancelled,
         )
         self.isolation = process.isolation
@@ -308,20 +307,21 @@ class HostedSession:
         """What came, what was wanted, and a sentence; None for a tensor of the right form."""
         got, kind = returned.forms[number], returned.types[number]
         where = returned.devices[number]
+        wrong = None
         if (got.dtype, got.shape) != (want.dtype, want.shape):
-            return str(got), str(want), "The output has another shape or dtype than the reference's."
-        if not self._defences.types:
-            return None
-        if kind not in ("Tensor", "Parameter"):
-            return kind, "Tensor", "It returned a subclass of Tensor, which may compute later."
-        if where.partition(":")[0] != self._lane.kind:
-            return where, self._lane.device, "The output is on another device."
-        if got.overlaps_itself and not want.overlaps_itself:
+            wrong = str(got), str(want), "The output has another shape or dtype than the reference's."
+        elif not self._defences.types:
+            pass
+        elif kind not in ("Tensor", "Parameter"):
+            wrong = kind, "Tensor", "It returned a subclass of Tensor, which may compute later."
+        elif where.partition(":")[0] != self._lane.kind:
+            wrong = where, self._lane.device, "The output is on another device."
+        elif got.overlaps_itself and not want.overlaps_itself:
             text = "Several elements of the output share memory: it was expanded, not computed."
-            return f"strides {list(got.strides)}", f"strides {list(want.strides)}", text
-        if form.aliases[number] is None and process.aliases_input(got, returned.addresses[number]):
-            return "memory of an input", "memory of its own", "The output is memory of an input: it was not computed."
-        return None
+            wrong = f"strides {list(got.strides)}", f"strides {list(want.strides)}", text
+        elif form.aliases[number] is None and process.aliases_input(got, returned.addresses[number]):
+            wrong = "memory of an input", "memory of its own", "The output is memory of an input: it was not computed."
+        return wrong
 
     # -- timing --------------------------------------------------------------------------------------------------
 
@@ -372,7 +372,7 @@ class HostedSession:
         if not self._defences.contents:
             number = 0
         number = _FRESH if change else number
-        deadline_s = min(max(10e-9 * form.estimate_ns[side], 2.0), self._deadline_s)
+        deadline_s = min(max(20e-9 * form.estimate_ns[side], 10.0), self._deadline_s)
         nanoseconds, mismatch = self._call(process, side, form, number, make=change, deadline_s=deadline_s)
         if mismatch is not None:
             raise KernelFault("incorrect", f"a timed call was wrong: {mismatch.explanation}", mismatch=mismatch)
