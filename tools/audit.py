@@ -14,7 +14,7 @@ from ..bench.header.block import find_header
 from ..bench.header.files import language_of_file, read_includes, read_source
 from ..bench.labels import Label, kernel_labels, labels
 from ..bench.tasks.load import resolve_task
-from ..store import kernels, measurements, tasks
+from ..store import kernels, measurements, programs, tasks
 from ..store.database import Store
 from ..store.errors import InputError, KforecastError
 from ..store.models import Facts, Kernel, Language, Task
@@ -66,12 +66,12 @@ def audit(
     arch: str | None = None,
     store: Store | None = None,
 ) -> AuditResult:
-    """What can be said of a file, a kernel `k_…` or a measurement `m_…` without running it.
+    """What can be said of a file, a kernel `k_…`, a measurement `m_…` or a program's run `x_…` without running it.
 
     task: for a file without a kernel header, whose precision policy and sizes then count. compile_it: False looks at
     the text alone. arch: CUDA and Triton. Raises InputError, StoreError. What does not compile is still looked at.
     """
-    if subject.startswith(("k_", "m_")) and not Path(subject).exists():
+    if subject.startswith(("k_", "m_", "x_")) and not Path(subject).exists():
         opened = store or Store.open_readonly()
         try:
             return _stored(opened, subject, compile_it, arch)
@@ -111,6 +111,8 @@ def _stored(store: Store, subject: str, compile_it: bool, arch: str | None) -> A
     if subject.startswith("k_"):
         named = find_kernel(store, subject)
         return _of_kernel(named.called, named.kernel, named.task, compile_it, arch)
+    if subject.startswith("x_"):
+        return _of_run(store, subject)
     measurement = measurements.get(store, subject)
     if measurement is None:
         step = "`kforecast status` lists the last ones with their ids."
@@ -133,6 +135,23 @@ def _stored(store: Store, subject: str, compile_it: bool, arch: str | None) -> A
             "isolation": level,
             "not_defended": not_defended(measurement),
             "next": "What each defence holds, and what none does, is in docs/trust.md.",
+        }
+    )
+
+
+def _of_run(store: Store, subject: str) -> AuditResult:
+    run = programs.get(store, subject)
+    if run is None:
+        step = "`kforecast measure program.cu` prints it; `program_runs` in the store has them all."
+        raise InputError("no run of a program has this id", value=subject, next_step=step)
+    found = _result(run.name, "cuda", None, None, labels(run.source, "cuda"), run.notes)
+    return found.model_copy(
+        update={
+            "summary": f"{run.name} is a program; on {run.device} it ended with {run.outcome}. {found.summary}",
+            "checked": ("nothing: nobody said what it should compute",),
+            "isolation": run.isolation or "nothing: it was not run",
+            "not_defended": ("its kernels were timed inside its own process: the times are what it lets them be",),
+            "next": "To have a kernel checked, give it a file and a kernel header of its own.",
         }
     )
 

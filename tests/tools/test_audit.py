@@ -10,9 +10,10 @@ from click.testing import CliRunner, Result
 
 from kforecast.app.audit import audit_command
 from kforecast.bench.tasks.builtin import builtin_task
+from kforecast.store import programs
 from kforecast.store.database import Store
 from kforecast.store.errors import InputError
-from kforecast.store.models import Measurement
+from kforecast.store.models import Measurement, ProgramRun
 from kforecast.tools.audit import audit
 from kforecast.tools.checked import checked, not_defended
 from kforecast.tools.measure import measure
@@ -84,6 +85,20 @@ def test_a_measurement_says_what_was_checked_and_what_was_not_defended() -> None
     assert page.return_value == 0
     assert "not defended" in page.output
     assert all(len(line) <= 80 for line in page.output.splitlines())
+
+
+def test_a_run_of_a_program_was_not_checked() -> None:
+    fields = {
+        "id": "x_1", "name": "p.cu", "source": "int main() { cudaStreamCreate(&s); }", "source_id": "s_1",
+        "device": "cuda:0", "device_id": "GPU", "outcome": "ran", "reason": "", "exit_code": 0, "kernel_us": 1.0,
+        "wall_s": 0.1, "created_at": "2026-01-01T00:00:00Z", "isolation": "process",
+    }  # fmt: skip
+    with Store.open() as store:
+        programs.save(store, ProgramRun.model_validate(fields))
+        found = audit("x_1", store=store)
+    assert "ended with ran" in found.summary
+    assert found.checked == ("nothing: nobody said what it should compute",)
+    assert [one.label for one in found.findings] == ["streams"]
 
 
 def test_what_was_not_run_was_not_checked() -> None:
