@@ -29,7 +29,7 @@ def audit_command(
     """What kernels give away about how they compute: library calls, fallbacks, precision, state, sizes treated apart.
 
     It takes files, kernels k_..., measurements m_... and runs of programs x_...; of a measurement it also says what was
-    checked, what held the kernel, and what was not defended. Findings are no verdicts: the exit code is 0 whatever they are.
+    checked, what held the kernel, and what was not defended. Findings are no verdicts: the exit code is 0 all the same.
 
     \b
       kforecast audit kernel.cu
