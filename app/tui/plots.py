@@ -64,18 +64,18 @@ class Plot:
         """Lines above the drawing itself."""
         return 1 if self.title_up else 0
 
-    def line(self, points: Sequence[Point], role: str) -> None:
-        """A line through the points, in dots."""
+    def line(self, points: Sequence[Point], role: str, *, every: int = 1) -> None:
+        """A line through the points, of every dot or of each `every`-th."""
         for (x0, y0), (x1, y1) in pairwise(points):
             a, b = self._fine(x0, y0), self._fine(x1, y1)
             steps = max(1, math.ceil(max(abs(b[0] - a[0]), abs(b[1] - a[1]))))
-            for step in range(steps + 1):
+            for step in range(0, steps + 1, every):
                 share = step / steps
                 self._dot(a[0] + share * (b[0] - a[0]), a[1] + share * (b[1] - a[1]), role)
 
-    def dot(self, x: float, y: float, role: str) -> None:
-        """One fine dot."""
-        self._dot(*self._fine(x, y), role)
+    def dots(self, points: Sequence[Point], role: str) -> None:
+        """A dotted line through the points."""
+        self.line(points, role, every=4)
 
     def mark(self, x: float, y: float, glyph: str, role: str) -> None:
         """A character at a point; over whatever is there. What lies outside is drawn at the rim."""

@@ -76,12 +76,12 @@ def score_lines(record: Record, width: int) -> list[Line]:
         ("direction", figures.percent(scores.direction)),
         ("rank", "-" if scores.spearman is None else f"{scores.spearman:.2f}"),
         ("80% held", figures.percent(scores.held)),
-        ("error", "-" if scores.error is None else f"{scores.error:.2f} oct"),
+        ("error", "-" if scores.error is None else f"{scores.error:.2f}"),
         ("ECE", "-" if scores.ece_faster is None else f"{scores.ece_faster:.3f}"),
     ]
     first: list[tuple[str, str]] = []
     for name, value in parts:
-        first += [(f"{name} ", "dim"), (f"{value}   ", "strong")]
+        first += [(f"{name} ", "dim"), (f"{value}  ", "strong")]
     return [tuple(first), *_standing_lines(record)]
 
 
@@ -133,6 +133,8 @@ def _scatter(told: Sequence[Told], width: int, height: int, chosen: str | None) 
         width, height, axis, axis, "measured S    ● held  × outside its 80%  ✗ not right  ◆ chosen", "forecast S"
     )
     plot.line([(-far, -far), (far, far)], "faint")
+    plot.dots([(-far, 0.0), (far, 0.0)], "faint")
+    plot.dots([(0.0, -far), (0.0, far)], "faint")
     for one in reversed(told):
         if one.measured is None:
             plot.mark(one.forecast, -far, "✗", "bad")
@@ -178,9 +180,7 @@ def _risk(record: Record, width: int, height: int) -> Plot | None:
     plot = Plot(width, height, _share_axis(1.0), up, "share wrong", "of the surest answers")
     plot.line(list(zip(record.coverage, record.risk, strict=True)), "forecast")
     if record.standing is not None and record.standing.promise.alpha <= top:
-        alpha = record.standing.promise.alpha
-        for number in range(0, 2 * plot.columns, 3):
-            plot.dot(number / (2 * plot.columns), alpha, "warn")
+        plot.dots([(0.0, record.standing.promise.alpha), (1.0, record.standing.promise.alpha)], "warn")
     return plot
 
 

@@ -368,7 +368,7 @@ def _of_searches(store: Store, of: Forecaster) -> list[Told]:
                 audited=bool(decided.get("audited")),
             )
         )
-    return told
+    return sorted(told, key=lambda one: one.at, reverse=True)
 
 
 def _less(value: float | None, base: float) -> float | None:

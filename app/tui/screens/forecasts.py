@@ -63,7 +63,10 @@ class ToldTable(Table):
 class Scores(Text):
     """The record in words."""
 
-    can_focus = False
+    HELP = (
+        "direction: share told on the right side of 1. rank: Spearman's correlation of median and S. error: mean "
+        "distance of the two in octaves. ECE: of P(faster). trust: what its record allows to act on without measuring."
+    )
 
 
 class Picture(Text):
@@ -112,6 +115,7 @@ class ForecastsPage(Page):
         Canvas:focus { border-title-color: $text-primary; border-title-style: bold; }
     }
     ForecastsPage.-narrow #second { display: none; }
+    ForecastsPage.-short #forecasters { height: 2; }
     ForecastsPage.-tall #forecasters { height: 7; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
