@@ -32,18 +32,23 @@ from kforecast.surrogate import density
 
 BATCH = 16
 """Proposals to one call, the most there may be: the search can rank only what it knows."""
+BESIDE = (".py", ".toml", ".h", ".cuh", ".inc")
+"""What a kernel may need beside it."""
 CLAIM_S = 25.0
 """Kept for the claim at the end."""
 
 
 @dataclass(frozen=True)
 class Blind:
-    """A kernel as its author proposed it. own: {p_correct, p_bins, forecaster}, given before it was run."""
+    """A kernel as its author proposed it. own: {p_correct, p_bins, forecaster}, given before it was run, of S against
+    the source `against`.
+    """
 
     name: str
     source: str
     own: dict[str, Any]
     idea: str
+    against: str
 
 
 @dataclass
@@ -55,6 +60,8 @@ class Transcript:
     """By source, in the order of the last time each was forecast."""
     against: Counter[str] = field(default_factory=Counter)
     """Sources by how often something was compared with them."""
+    nodes: dict[str, str] = field(default_factory=dict)
+    """Sources by their place in a search."""
 
     @classmethod
     def read(cls, path: Path) -> Transcript:
@@ -79,7 +86,8 @@ class Transcript:
             self.against[self.text(arguments["seed"])] += 1000  # whatever else was compared, this is where it began
         elif tool == "search_propose":
             for one in arguments["candidates"]:
-                self._add(one["kernel"], one.get("own"), one.get("idea", ""))
+                against = self.nodes.get(one["parent_id"], "")
+                self._add(one["kernel"], one.get("own"), one.get("idea", ""), against)
         elif tool == "forecast_kernel":
             named, own = arguments["candidate"], arguments.get("own")
             names = named if isinstance(named, list) else [named]
@@ -87,16 +95,19 @@ class Transcript:
             for name, its, told in zip(names, owns, answer.get("results") or [answer], strict=True):
                 if "candidate_id" in told:
                     self.texts[told["candidate_id"]] = self.text(name)
-                    self._add(name, its, "")
-                    self.against[self.text(arguments.get("baseline") or "")] += its is not None
+                    against = self.text(arguments.get("baseline") or "")
+                    self._add(name, its, "", against)
+                    self.against[against] += its is not None
+        for one in (*answer.get("asks", ()), *answer.get("accepted", ())):
+            self.nodes[one.get("parent_id") or one["node_id"]] = self.texts.get(one["kernel_id"], "")
 
-    def _add(self, named: str, own: dict[str, Any] | None, idea: str) -> None:
+    def _add(self, named: str, own: dict[str, Any] | None, idea: str, against: str) -> None:
         source = self.text(named)
         if own and source:
             called = Path(named).stem if "\n" not in named and not named.startswith("k_") else ""
             earlier = self.blind.pop(source, None)
             called = called or (earlier.name if earlier else f"kernel-{len(self.blind) + 1}")
-            self.blind[source] = Blind(called, source, own, (idea or called)[:200])
+            self.blind[source] = Blind(called, source, own, (idea or called)[:200], against)
 
     def write(self, folder: Path, suffix: str) -> tuple[str, list[str]]:
         """The naive kernel and the others as files, each in a folder with what it needs beside it; their paths."""
@@ -106,7 +117,7 @@ class Transcript:
             place = folder / f"k{number:02d}"
             place.mkdir()
             for beside, text in self.texts.items():
-                if Path(beside).suffix in (".py", ".toml", ".h", ".cuh", ".inc"):
+                if Path(beside).suffix in BESIDE:
                     (place / Path(beside).name).write_text(text)
             (place / f"{name}{suffix}").write_text(source)
             paths.append(str(place / f"{name}{suffix}"))
@@ -174,19 +185,28 @@ async def play(
         told: dict[str, dict[str, Any]] = {}
         rejected: list[dict[str, Any]] = []
         root = now["asks"][0]["parent_id"] if now["asks"] else None
-        for start in range(0, len(blind), BATCH):
-            if root is None or now["state"] not in ("working", "input_required") or clock.over:
-                break
-            batch = blind[start : start + BATCH]
+        parents: dict[str, str] = {}
+        left = dict(zip(paths, blind, strict=True))
+        while left and root is not None and now["state"] in ("working", "input_required") and not clock.over:
+            # After what they were compared with, where that is one of them.
+            if parents:
+                now = await agent.settled(identity, clock)  # so that they are measured, and forecasts are against them
+                if now["state"] != "input_required":
+                    break
+            waits = {one.source for one in left.values()}
+            ready = [path for path, one in left.items() if one.against not in waits - {one.source}] or list(left)
+            ready = ready[:BATCH]
+            batch = [left.pop(path) for path in ready]
             candidates = [
-                {"parent_id": root, "kernel": path, "idea": one.idea, "own": one.own}
-                for one, path in zip(batch, paths[start : start + BATCH], strict=True)
+                {"parent_id": parents.get(one.against, root), "kernel": path, "idea": one.idea, "own": one.own}
+                for one, path in zip(batch, ready, strict=True)
             ]
             now = await agent.call("search_propose", search_id=identity, candidates=candidates, wait_s=20)
             bad = {one["index"]: one["why"] for one in now["rejected"]}
             rejected += [{"name": batch[index].name, "why": why} for index, why in bad.items()]
             kept = [one for index, one in enumerate(batch) if index not in bad]
             told |= {its["kernel_id"]: {"blind": one, **its} for one, its in zip(kept, now["accepted"], strict=True)}
+            parents |= {one.source: its["node_id"] for one, its in zip(kept, now["accepted"], strict=True)}
         now = await agent.settled(identity, clock)
         if now["state"] in ("working", "input_required"):
             await agent.call("stop", id=identity)
@@ -205,6 +225,7 @@ async def play(
                 )
     return {
         "search": now,
+        "seed": Path(seed).read_text(),
         "claim": claim,
         "told": told,
         "came": came,
@@ -228,6 +249,7 @@ def rows_of(played: dict[str, Any]) -> list[dict[str, Any]]:
             {
                 "kernel": blind.name,
                 "kernel_id": kernel,
+                "against_seed": blind.against == played["seed"],
                 "p_correct": blind.own["p_correct"],
                 "p_faster": float(density.p_faster(p_bins)),
                 "median": 2.0 ** float(density.quantile(p_bins, 0.5)[0]),
@@ -249,11 +271,13 @@ def summary_of(played: dict[str, Any], rows: Sequence[dict[str, Any]]) -> dict[s
     """The figures that a claim needs."""
     search, claim = played["search"], played["claim"] or {}
     right = [one for one in rows if one["speedup"] is not None and one["verdict"] == "ok"]
+    # S is against the naive kernel, so only forecasts against that are judged by it.
+    judged = [one for one in right if one["against_seed"]]
     by_search = [one for one in rows if one["by"] == "search"]
     best_of_search = max((one["speedup"] for one in right if one["by"] == "search"), default=None)
     best_of_all = max((one["speedup"] for one in right), default=None)
     # A tie has no direction.
-    sided = [one for one in right if one["low"] is not None and (one["low"] > 1 or (one["high"] or math.inf) < 1)]
+    sided = [one for one in judged if one["low"] is not None and (one["low"] > 1 or (one["high"] or math.inf) < 1)]
     told = [one for one in rows if one["verdict"] is not None]
     return {
         "proposed": len(rows),
@@ -269,7 +293,7 @@ def summary_of(played: dict[str, Any], rows: Sequence[dict[str, Any]]) -> dict[s
         else max(1.0, best_of_all / best_of_search),
         "direction_right": sum((one["p_faster"] > 0.5) == (one["speedup"] > 1) for one in sided),
         "direction_of": len(sided),
-        "mean_p_of_true_bin": sum(one["p_bin"] for one in right) / len(right) if right else None,
+        "mean_p_of_true_bin": sum(one["p_bin"] for one in judged) / len(judged) if judged else None,
         "brier_correct": sum((one["p_correct"] - (one["verdict"] == "ok")) ** 2 for one in told) / len(told)
         if told
         else None,
@@ -284,7 +308,11 @@ _CLAIM = ("state", "verdict", "comparison", "speedup", "speedup_low", "speedup_h
 def main() -> int:
     parser = options(__doc__, seconds=80.0)
     parser.add_argument("--transcript", type=Path, required=True)
-    parser.add_argument("--seed", type=Path, help="the naive kernel; default: what the transcript compared with")
+    parser.add_argument(
+        "--seed",
+        type=Path,
+        help="the naive kernel, what it needs beside it; default: what the transcript compared with",
+    )
     parser.add_argument("--share", type=float, default=0.5, help="of the proposals, how many may be measured")
     parser.add_argument("--rest", action="store_true", help="measure what the search skipped, while there is time")
     given = parser.parse_args()
@@ -293,6 +321,8 @@ def main() -> int:
     blind = list(transcript.blind.values())
     if given.seed:
         transcript.against = Counter([given.seed.read_text()])
+        near = [path for path in given.seed.absolute().parent.iterdir() if path.suffix in BESIDE]
+        transcript.texts |= {path.name: path.read_text() for path in near}
     if not blind or not transcript.against:
         say(f"{given.transcript}: {len(blind)} kernels with probabilities of their own, or nothing to compare with")
         return 2

@@ -76,7 +76,11 @@ class Proposal(_Given):
     parent_id: str = Field(max_length=100, description="Which node it improves: parent_id of one of `asks`.")
     kernel: str = Field(min_length=1, description=f"The candidate. {_SHORT}")
     idea: str = Field(default="", max_length=500, description="What you changed and why, in one sentence.")
-    own: Own | None = Field(default=None, description="Your own forecast against the parent; orders the measuring.")
+    own: Own | None = Field(
+        default=None,
+        description="Your own forecast against the kernel `forecast_against` of the ask: the parent, once that is "
+        "measured; orders the measuring.",
+    )
 
 
 Kernel = Annotated[str, Field(min_length=1, description=_ONE_STRING + _HEADER)]

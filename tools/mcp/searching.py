@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
@@ -99,7 +98,7 @@ def _propose(
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """The answer without waiting, and all that was rejected by its place in the client's list."""
     from ..search.events import OwnForecast
-    from ..search.use import Candidate
+    from ..search.proposals import Candidate
     from ..search.use import propose as hand_over
     from .naming import admitted
 
@@ -151,7 +150,7 @@ async def look_at_search(
             await anyio.sleep(min(_LOOK_S, progress.pause_s))
             row = searches.resolve(store, row.id)
         told = _told(await in_thread(_look, row.id), worked_on=await in_thread(_is_worked_on, store, row.id))
-        return reply({**told, "candidates": await in_thread(_candidates, store, row.id)} if detail == "full" else told)
+        return reply({**told, "candidates": await in_thread(_candidates, row.id)} if detail == "full" else told)
 
 
 def _is_worked_on(store: Store, search_id: str) -> bool:
@@ -160,31 +159,10 @@ def _is_worked_on(store: Store, search_id: str) -> bool:
     return is_worked_on(store, search_id)
 
 
-def _candidates(store: Store, search_id: str) -> list[dict[str, Any]]:
-    """What became of the last candidates, in the order of their proposal; the seed is the first of all. S is against
-    the seed; null until it is known."""
-    count = store.read("SELECT count(*) FROM nodes WHERE search_id = ?", (search_id,))[0][0]
-    return [
-        {
-            "kernel_id": node.kernel_id,
-            "node_id": node.id,
-            "parent_id": node.parent_id,
-            "idea": node.idea,
-            "state": node.state,
-            "verdict": node.verdict,
-            "speedup": _ratio(node.log2_speedup),
-            "low": _ratio(node.log2_low),
-            "high": _ratio(node.log2_high),
-            "forecast_speedup": _ratio(node.forecast_log2),
-            "p_correct": node.p_correct,
-            "measurement_id": node.measurement_id,
-        }
-        for node in searches.nodes(store, search_id, limit=_CANDIDATES, offset=max(count - _CANDIDATES, 0))
-    ]
+def _candidates(search_id: str) -> list[dict[str, Any]]:
+    from ..search.use import candidates
 
-
-def _ratio(log2: float | None) -> float | None:
-    return None if log2 is None or not math.isfinite(log2) else 2.0**log2
+    return [one.model_dump(mode="json") for one in candidates(search_id, most=_CANDIDATES)]
 
 
 async def stop_search(identity: str) -> CallToolResult:

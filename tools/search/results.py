@@ -10,11 +10,13 @@ from pydantic import BaseModel, ConfigDict
 from ...store.searches import Search, SearchState
 from ..words import ratio_text
 from .log import counts, state_word
+from .nodes import NodeState
 from .questions import tried
 from .state import Node, State
 
 POLL_AFTER_S = 5.0
 MOST_ASKS = 3
+MOST_DETAIL = 300
 
 
 class SearchAnswer(BaseModel):
@@ -43,14 +45,40 @@ class TriedBefore(SearchAnswer):
 
 
 class Ask(SearchAnswer):
-    """A parent that is worth improving, and why. source_path: a copy of its source, in the cache."""
+    """A parent that is worth improving, and why. source_path: a copy of its source, in the cache. forecast_against: the
+    kernel that forecasts of its children are against: the parent where it was measured, else what it descends from.
+    """
 
     parent_id: str
     kernel_id: str
     why: str
     source_path: str
+    forecast_against: str
     bottleneck: str
     tried: tuple[TriedBefore, ...]
+
+
+class CandidateResult(SearchAnswer):
+    """What became of one candidate. S, forecast or measured, is against the seed; p_faster is against the nearest
+    measured ancestor, given that it is correct. reason: of the decision; detail: what went wrong. Null: not known yet.
+    """
+
+    kernel_id: str
+    node_id: str
+    parent_id: str | None
+    idea: str
+    state: NodeState
+    decision: str | None
+    reason: str | None
+    p_correct: float | None
+    p_faster: float | None
+    forecast_speedup: float | None
+    verdict: str | None
+    detail: str | None
+    speedup: float | None
+    low: float | None
+    high: float | None
+    measurement_id: str | None
 
 
 class SearchResult(SearchAnswer):
@@ -117,6 +145,29 @@ def best_of(state: State) -> Best | None:
     )
 
 
+def candidate_of(state: State, node: Node) -> CandidateResult:
+    """What became of a candidate by now; the seed is one, too."""
+    forecast = None if node.median is None else (state.nodes[node.anchor].log2 or 0.0) + node.median
+    return CandidateResult(
+        kernel_id=node.kernel_id,
+        node_id=node.id,
+        parent_id=None if node.parent < 0 else state.nodes[node.parent].id,
+        idea=node.idea,
+        state=node.state,
+        decision=node.decision or None,
+        reason=node.reason or None,
+        p_correct=node.p_correct,
+        p_faster=node.p_faster,
+        forecast_speedup=_ratio(forecast),
+        verdict=node.verdict,
+        detail=node.detail[:MOST_DETAIL] or None,
+        speedup=_ratio(node.log2),
+        low=_ratio(node.low),
+        high=_ratio(node.high),
+        measurement_id=node.measurement_id,
+    )
+
+
 def asks_of(state: State, indices: Sequence[int], path_of: Callable[[str], str]) -> list[Ask]:
     """What an agent is asked to improve: the parents that the policy would expand. path_of: a file with the source of
     the kernel of that id."""
@@ -136,6 +187,7 @@ def _ask(state: State, node: Node, path_of: Callable[[str], str]) -> Ask:
         kernel_id=node.kernel_id,
         why=why,
         source_path=path_of(node.kernel_id),
+        forecast_against=(node if node.log2 is not None else state.measured_ancestor(node)).kernel_id,
         bottleneck=_bottleneck(node),
         tried=tuple(TriedBefore(idea=one.idea[:80], verdict=one.verdict, speedup=_ratio(one.log2)) for one in before)[
             :5

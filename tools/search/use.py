@@ -26,7 +26,7 @@ from .policies.puct import Puct
 from .process import ensure_worker, is_worked_on, work_in
 from .proposals import Candidate, Rejected, add_proposals
 from .replay import is_replay, pool_of
-from .results import SearchResult, asks_of, search_result
+from .results import CandidateResult, SearchResult, asks_of, candidate_of, search_result
 from .state import State
 
 MOST_PROPOSED = 16
@@ -40,13 +40,14 @@ Progress = Callable[[SearchResult], None]
 
 class Accepted(BaseModel):
     """What became of a proposed candidate by now; all but the ids null until it was forecast. p_faster: than the
-    nearest measured ancestor, given that it is correct; forecast_speedup: against the seed."""
+    nearest measured ancestor, given that it is correct; forecast_speedup: against the seed. reason: of the decision."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     kernel_id: str
     node_id: str
     decision: str | None
+    reason: str | None
     p_faster: float | None
     forecast_speedup: float | None
 
@@ -267,17 +268,20 @@ def propose(
 
 def accepted_of(state: State, node_id_: str) -> Accepted:
     """What became of a proposed candidate by now, by its node's id."""
-    node = state.nodes[state.by_id[node_id_]]
-    forecast = None
-    if node.median is not None:
-        forecast = 2.0 ** ((state.nodes[node.anchor].log2 or 0.0) + node.median)
-    return Accepted(
-        kernel_id=node.kernel_id,
-        node_id=node.id,
-        decision=node.decision or None,
-        p_faster=node.p_faster,
-        forecast_speedup=forecast,
-    )
+    told = candidate_of(state, state.nodes[state.by_id[node_id_]])
+    return Accepted.model_validate(told.model_dump(include=set(Accepted.model_fields)))
+
+
+def candidates(search_id: str, *, most: int = 50, store: Store | None = None) -> list[CandidateResult]:
+    """What became of a search's last candidates, in the order of their proposal; the seed is the first of all."""
+    opened = store or Store.open()
+    try:
+        with _looking:
+            state = _log_of(opened, searches.resolve(opened, search_id).id).state
+            return [candidate_of(state, node) for node in state.nodes[-most:]]
+    finally:
+        if store is None:
+            opened.close()
 
 
 def listing(store: Store, limit: int = 20) -> list[tuple[Search, bool]]:

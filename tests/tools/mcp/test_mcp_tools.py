@@ -248,16 +248,22 @@ def test_a_search_is_begun_fed_looked_at_and_stopped(server: KforecastServer, ke
     text = kernels.quick.read_text().replace("2 * x[i]", f"x[i] + x[i] + 0 * {2 * len(mode)}")
     good = {"parent_id": parent["parent_id"], "kernel": text, "idea": "add instead", "own": OWN}
     bad = {"parent_id": parent["parent_id"], "kernel": "missing.c"}
-    told = call(server, mode, "search_propose", search_id=identity, candidates=[bad, good])
+    broken = {"parent_id": parent["parent_id"], "kernel": text.replace("x[i] + x[i]", f"zz{mode}"), "idea": "nonsense"}
+    assert parent["forecast_against"] == parent["kernel_id"]
+    told = call(server, mode, "search_propose", search_id=identity, candidates=[bad, good, broken])
     assert [one["index"] for one in told["rejected"]] == [0]
-    (accepted,) = told["accepted"]
+    accepted, dropped = told["accepted"]
+    assert dropped["decision"] == "drop"
+    assert "does not compile" in dropped["reason"]
+    assert dropped["p_faster"] is dropped["forecast_speedup"] is None
     assert accepted["decision"] in ("trust", "measure", "drop")
     assert 0.5 < accepted["p_faster"] <= 1
     again = call(server, mode, "search_propose", search_id=identity, candidates=[good])
     assert [one["kernel_id"] for one in again["accepted"]] == [accepted["kernel_id"]]
     done = call(server, mode, "get_status", id=identity, wait_s=45, detail="full")
-    assert (done["counts"]["proposed"], done["counts"]["refused"]) == (1, 0)
-    assert [one["kernel_id"] for one in done["candidates"]] == [parent["kernel_id"], accepted["kernel_id"]]
+    assert (done["counts"]["proposed"], done["counts"]["refused"]) == (2, 0)
+    ids = [parent["kernel_id"], accepted["kernel_id"], dropped["kernel_id"]]
+    assert [one["kernel_id"] for one in done["candidates"]] == ids
     assert done["candidates"][1]["idea"] == "add instead"
     assert call(server, mode, "stop", id=identity)["search_id"] == identity
     until(lambda: call(server, mode, "get_status", id=identity)["state"] in ("completed", "cancelled"), what="it ends")
