@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ...store.models import Facts, Kernel, Language, Task
-from .c_source import of_c
+from .c_source import FAST_OPTION, of_c
 from .compiled import of_facts
 from .label import POLICY, Label, in_order, policy_names
 from .python_source import of_python
@@ -26,6 +26,7 @@ def labels(source: str, language: Language, facts: Facts | None = None, task: Ta
 def kernel_labels(kernel: Kernel, facts: Facts | None = None, task: Task | None = None) -> tuple[Label, ...]:
     """As `labels`, of a kernel with its own headers; a finding in a header names it."""
     found = list(labels(kernel.source, kernel.language, facts, task))
+    found += [Label("fast-math", f"compiled with {option}") for option in kernel.options if FAST_OPTION.search(option)]
     for name, text in kernel.includes.items():
         found += [replace(one, finding=f"{one.finding} ({name})") for one in labels(text, kernel.language, None, task)]
     return in_order(found)

@@ -24,7 +24,7 @@ _FAST = {
     *("_mm_rcp_ps", "_mm_rsqrt_ps", "_mm512_rcp28_ps", "_mm512_rsqrt28_ps"),
 }
 _FAST_ASSEMBLY = re.compile(r"\b(?:ex2|lg2|rcp|rsqrt|sqrt|div|sin|cos|tanh)\.approx\b")
-_FAST_OPTION = re.compile(r"-?-?(?:use_fast_math|ffast-math|Ofast)|\b(?:fast-math|Ofast|unsafe-math-optimizations)\b")
+FAST_OPTION = re.compile(r"-?-?(?:use_fast_math|ffast-math|Ofast)|\b(?:fast-math|Ofast|unsafe-math-optimizations)\b")
 _STREAMS = re.compile(r"cu(?:da)?Stream(?:Create|BeginCapture|WaitEvent)\w*")
 _GRAPHS = re.compile(r"cu(?:da)?Graph(?:Launch|Instantiate|ExecUpdate)\w*")
 _THREADS = {"pthread_create", "thrd_create", "jthread", "async", "clone", "fork"}
@@ -58,7 +58,7 @@ def of_c(source: str, language: Language, task: Task | None) -> list[Label]:
     header = _header(source, language)
     stream = [token for token in tokens(source) if token.kind != "comment"]
     found = [
-        Label("fast-math", f"compiled with {o}") for o in (header.options if header else ()) if _FAST_OPTION.search(o)
+        Label("fast-math", f"compiled with {o}") for o in (header.options if header else ()) if FAST_OPTION.search(o)
     ]
     for token in stream:
         found += _of_directive(token) if token.kind == "directive" else _of_text(token, task, language)
@@ -88,14 +88,14 @@ def _of_directive(token: Token) -> Iterator[Label]:
             yield Label("foreign-include", f"includes {target.group(1)}, outside its folder", token.line)
         elif _LIBRARY_HEADER.match(target.group(1)):
             yield Label("library", f"includes {target.group(1)}", token.line)
-    elif "pragma" in words[0] + "".join(words[1:2]) and _FAST_OPTION.search(token.text):
+    elif "pragma" in words[0] + "".join(words[1:2]) and FAST_OPTION.search(token.text):
         yield Label("fast-math", "a pragma asks for it", token.line)
 
 
 def _of_text(token: Token, task: Task | None, language: str) -> Iterator[Label]:
     name = token.text
     if token.kind == "text":
-        if _FAST_OPTION.search(name):
+        if FAST_OPTION.search(name):
             yield Label("fast-math", "an attribute asks for it", token.line)
         return
     if token.kind != "name":

@@ -109,9 +109,17 @@ def test_nothing_to_say(language: Language, source: str) -> None:
 
 def test_operand_types_count_against_the_tasks_own_policy() -> None:
     facts = Facts(ok=True, labels=("mma-bf16", "mma-tf32", "stateful", "approximate-math"))
-    assert names("", "cuda", facts) == {"low-precision", "stateful", "fast-math"}
-    assert policy_names(labels("", "cuda", facts, BF16)) == ("stateful", "fast-math")
-    assert policy_names(labels("", "cuda", facts, None)) == ("stateful", "fast-math")
+    assert names("", "cuda", facts) == {"low-precision", "stateful"}
+    assert policy_names(labels("", "cuda", facts, BF16)) == ("stateful",)
+    assert policy_names(labels("", "cuda", facts, None)) == ("stateful",)
+
+
+def test_options_count_wherever_they_were_given() -> None:
+    path = builtin_kernel("vector_add", "cuda", "seed")
+    assert path is not None
+    for options, wanted in ((("--use_fast_math",), ("fast-math",)), (("--maxrregcount=64",), ())):
+        kernel = load_file(path, Asked(options=options)).kernel
+        assert policy_names(kernel_labels(kernel)) == wanted
 
 
 def test_what_only_tells_is_no_policy_label() -> None:
