@@ -21,7 +21,6 @@ from textual.widget import Widget
 from .lines import Cell, Column, Line, fitted, harmless, layout, row_line, width_of
 from .roles import ROLES
 
-
 _MOST_STRIPS = 1000
 
 
