@@ -19,7 +19,7 @@ from ..store.database import Store
 from ..store.errors import InputError, KforecastError
 from ..store.models import Facts, Kernel, Language, Task
 from .checked import checked, not_defended
-from .facts import facts_of
+from .facts import DEFAULT_ARCH, facts_of
 from .kernels import Asked, find_kernel, load_file
 
 Progress = Callable[[str], None]
@@ -161,7 +161,7 @@ def _of_kernel(called: str, kernel: Kernel, task: Task, compile_it: bool, arch: 
     notes = []
     if compile_it:
         try:
-            facts, _ = facts_of(kernel, task, arch)
+            facts = _compiled(kernel, task, arch)
             if not facts.ok:
                 notes.append(f"it does not compile, so only its text was looked at: {_first_line(facts.error)}")
         except KforecastError as error:
@@ -169,6 +169,15 @@ def _of_kernel(called: str, kernel: Kernel, task: Task, compile_it: bool, arch: 
     else:
         notes.append("it was not compiled: only its text was looked at")
     return _result(called, kernel.language, task, kernel.id, kernel_labels(kernel, facts, task), notes)
+
+
+def _compiled(kernel: Kernel, task: Task, arch: str | None) -> Facts:
+    """Facts of a kernel, without what only a device's launches tell."""
+    if kernel.language == "cuda":
+        from ..bench.languages.cuda.compile import compile_cuda
+
+        return compile_cuda(kernel, arch=arch or DEFAULT_ARCH).facts
+    return facts_of(kernel, task, arch)[0]
 
 
 def _result(

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from kforecast.app.audit import audit_command
-from kforecast.bench.tasks.builtin import builtin_task
+from kforecast.bench.tasks.builtin import builtin_kernel, builtin_task
 from kforecast.store import programs
 from kforecast.store.database import Store
 from kforecast.store.errors import InputError
@@ -42,6 +42,12 @@ def test_a_kernel_with_nothing_to_note() -> None:
     assert (found.summary, found.findings, found.labels) == ("Nothing to note.", (), ())
     assert found.precision == "products f32, sums f32"
     assert found.kernel_id is not None
+
+
+def test_a_kernel_whose_grid_needs_a_device_is_compiled_all_the_same() -> None:
+    path = builtin_kernel("histogram", "cuda", "tuned")
+    assert path is not None
+    assert audit(str(path)).notes == ()
 
 
 def test_findings_of_one_kind_are_told_once_with_all_their_lines() -> None:
