@@ -20,14 +20,14 @@ _MIX_SHOWN = 8
 
 @click.command("facts", epilog=EPILOG, short_help="What is known without running.")
 @click.argument("files", nargs=-1, required=True, metavar="FILES...")
-@click.option("--arch", metavar="ARCH", help="CUDA: the architecture to compile for. Default: sm_90.")
+@click.option("--arch", metavar="ARCH", help="CUDA and Triton: the architecture to compile for. Default: sm_90.")
 @click.option("--task", metavar="NAME", help="The task, where the header names none.")
 @launch_options
 @json_option
 def facts_command(*, files: tuple[str, ...], arch: str | None, task: str | None, as_json: bool, **launch: Any) -> int:
     """What is known of a kernel without running it: compile verdict, registers, spills, shared memory, occupancy.
 
-    Needs no GPU; CUDA kernels need NVRTC (pip install 'kforecast[cuda-compile]').
+    Needs no GPU; CUDA kernels need NVRTC (pip install 'kforecast[cuda-compile]'), Triton files Triton ('kforecast[triton]').
 
     \b
       kforecast facts kernel.cu --arch sm_90

@@ -16,6 +16,7 @@ from ..bench.devices.cpu import machine
 from ..bench.devices.cuda.device import device_facts
 from ..bench.languages.c import find_compiler
 from ..bench.languages.cuda.toolchain import find_toolchain
+from ..bench.languages.triton.toolchain import find_triton
 from ..store.database import Store
 from ..store.errors import KforecastError
 from ..store.faults import StoreMissing
@@ -124,6 +125,10 @@ def _compilers() -> Iterator[Check]:
             yield _check("compilers", name, "ok", f"{compiler.version} ({compiler.path})")
         except KforecastError as error:
             yield _check("compilers", name, "note" if cpp else "problem", "none found", error.next_step)
+    try:
+        yield _check("compilers", "Triton", "ok", find_triton().version)
+    except KforecastError as error:
+        yield _check("compilers", "Triton", "note", "not found: no facts of Triton kernels", error.next_step)
     try:
         cuda = find_toolchain()
     except KforecastError as error:
