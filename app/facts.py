@@ -27,7 +27,7 @@ _MIX_SHOWN = 8
 def facts_command(*, files: tuple[str, ...], arch: str | None, task: str | None, as_json: bool, **launch: Any) -> int:
     """What is known of a kernel without running it: compile verdict, registers, spills, shared memory, occupancy.
 
-    Needs no GPU. CUDA kernels need NVRTC, Triton files Triton: pip install 'kforecast[cuda-compile]', 'kforecast[triton]'.
+    Needs no GPU. CUDA kernels need NVRTC (pip install 'kforecast[cuda-compile]'), Triton files 'kforecast[triton]'.
 
     \b
       kforecast facts kernel.cu --arch sm_90
