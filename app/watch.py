@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
+from pathlib import Path
 
 import click
 
@@ -23,14 +25,26 @@ def tui_command(*, identity: str | None, theme: str | None) -> int:
         step = "Run it in a terminal; for scripts there is `kforecast status --json`."
         raise InputError("the tui needs a terminal", next_step=step)
     from ..store.database import Store
+    from ..store.paths import store_path
     from ..store.searches import resolve
     from ..tools.config import load_config
     from .tui.app import Viewer
 
     config = load_config()
+    bring_up_to_date(store_path())
     if identity is not None:
         with Store.open_readonly() as store:
             identity = resolve(store, identity).id
     app = Viewer(theme=theme or config.theme, keys=config.keys, first=identity)
     app.run()
     return app.return_code or 0
+
+
+def bring_up_to_date(path: Path) -> None:
+    """Migrate a store that an older kforecast wrote. What else may be wrong with it, the tui tells and waits for."""
+    from ..store.database import Store
+    from ..store.errors import StoreError
+
+    if path.exists():
+        with suppress(StoreError):
+            Store.open(path, timeout_s=1.0).close()
