@@ -91,6 +91,8 @@ def load_kernel(
     if language == "torch" and _is_triton(header, source):
         language = "triton"
         found = signatures(source, language, includes)
+    if header is not None and language == "triton":
+        includes = read_includes("", header.include, folder, roots)
     # A bare C function of a known task may need no launch at all: entry and args follow from its names.
     guessed = header is None and not geometry
     if guessed and not (language == "c" and task is not None):
@@ -158,7 +160,7 @@ def _language_of_text(source: str) -> Language:
 
 
 def _is_triton(header: Header | None, source: str) -> bool:
-    """Whether a Python file is one for the device alone: it launches a `jit` function, or says no launch and has one."""
+    """Whether a Python file is for the device alone: it launches a `jit` function, or has one and says no launch."""
     jitted = {entry.name for entry in signatures(source, "triton")}
     return bool(jitted) if header is None else any(split_entry(e.entry)[0] in jitted for e in header.launches)
 

@@ -25,11 +25,8 @@ from ..cuda.options import check_arch
 from ..cuda.ptx import precision_labels, ptx_mix, writable_state
 from ..cuda.resources import Resources, from_ptxas
 from .abi import read_abi, renamed, trailing_pointers
-from .pool import TritonPool, shared_triton_pool
+from .pool import PROGRAM_NAME, TritonPool, shared_triton_pool
 from .specialise import Forms, Unit, described, forms_for, options_of
-
-PROGRAM_NAME = "kforecast_kernel.py"
-"""What Triton is told the file is called: equal sources share a cache entry whatever their files are called."""
 
 _FORMAT = 1
 """Raised when an entry of the cache would mean something else than before."""
@@ -155,6 +152,7 @@ def _compile(job: _Job, pool: TritonPool) -> tuple[dict[str, Any], dict[str, byt
     """What goes into the cache, and whether it may: a failure that may be the machine's is told, not kept."""
     outcome = pool.to_ptx(
         job.kernel.source,
+        includes=job.kernel.includes,
         units=[_message(unit, job.constants) for unit in job.units],
         options=options_of(job.kernel),
         arch=job.arch,
@@ -245,6 +243,7 @@ def _key(job: _Job, identity: str) -> str:
     content = {
         "format": _FORMAT,
         "source": job.kernel.source,
+        "includes": job.kernel.includes,
         "units": [asdict(unit) for unit in job.units],
         "constants": job.constants,
         "options": options_of(job.kernel),

@@ -13,6 +13,9 @@ from ....store.errors import DeviceError
 from ..cuda.pool import Outcome, WorkerPool, placed
 from .toolchain import INSTALL, TritonToolchain, find_triton
 
+PROGRAM_NAME = "kforecast_kernel.py"
+"""What Triton is told the file is called: equal sources share a cache entry whatever their files are called."""
+
 FILE_BYTES = 64 << 20
 """The most that a Triton file may print, or write into one file of its folder, while it is imported."""
 _RECIPE_S = 60.0
@@ -30,17 +33,20 @@ class TritonPool(WorkerPool):
         self,
         source: str,
         *,
+        includes: Mapping[str, str],
         units: Sequence[Mapping[str, Any]],
         options: Mapping[str, int],
         arch: int,
         deadline_s: float,
     ) -> Outcome:
-        """Import a file and compile these units of it; the outcome's files are `N.ptx` and `numbers`.
+        """Import a file and compile these units of it; the outcome's files are `N.ptx` and `numbers`. includes: files
+        beside it that it may import.
 
         Raises DeviceError where the machinery fails.
         """
         job: dict[str, Any] = {
             "kind": "triton",
+            "includes": list(includes),
             "units": list(units),
             "options": dict(options),
             "arch": arch,
@@ -48,7 +54,8 @@ class TritonPool(WorkerPool):
             "file_bytes": FILE_BYTES,
             "deadline_s": deadline_s,
         }
-        return self.do(job, placed(job, {"kforecast_kernel.py": source.encode()}))
+        files = {name: text.encode() for name, text in includes.items()}
+        return self.do(job, placed(job, {**files, PROGRAM_NAME: source.encode()}))
 
     def assemble(self, texts: Sequence[str], *, arch: int, deadline_s: float) -> Outcome:
         """Assemble PTX texts into one cubin, as this Triton would; the outcome's file is `kernel.cubin`."""

@@ -105,6 +105,7 @@ def _do(job: Job, blobs: Blobs) -> tuple[Job, Blobs]:
     path = Path(f"{MODULE}.py").absolute()
     # Files that also hold a PyTorch wrapper import torch and ask for the GPU; neither is part of a kernel.
     sys.meta_path.insert(0, StandIn("torch"))
+    sys.path.insert(0, str(path.parent))
     _stand_in_for_gpu(int(job["arch"]))
     _leave_cubins_out()
     try:
@@ -115,7 +116,7 @@ def _do(job: Job, blobs: Blobs) -> tuple[Job, Blobs]:
             texts.append(ptx)
             numbers.append(found)
     except BaseException as error:  # noqa: BLE001  the file's own code raises what it likes, SystemExit included
-        said = explain(error, path, _printed())
+        said = explain(error, path.parent, [path.name, *job["includes"]], _printed())
         return {"ok": False, "log": said, "symbols": {}}, {}
     files = {f"{number}.ptx": text.encode() for number, text in enumerate(texts)}
     return {"ok": True, "log": "", "symbols": {}}, files | {"numbers": json.dumps(numbers).encode()}

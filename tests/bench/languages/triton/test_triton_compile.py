@@ -186,3 +186,29 @@ def test_the_exhibits_are_right_by_tritons_interpreter() -> None:
     lines = [line.split("\t") for line in done.stdout.splitlines() if "\t" in line]
     verdicts = {Path(name).stem: answer for name, answer in lines}
     assert verdicts == {path.stem: "wrong" if path in wrong else "right" for path in files}
+
+
+PARTS = """import triton
+import triton.language as tl
+
+
+@triton.jit
+def plus(a, b):
+    return a + b{}
+"""
+
+
+def test_what_it_includes_lies_beside_it(tmp_path: Path, build: Builder, load: Loader) -> None:
+    header = HEADER.replace("# [[launch]]", '# include = ["parts/plus.py"]\n# [[launch]]')
+    call = "plus(tl.load(a + at, mask=at < N), tl.load(b + at, mask=at < N))"
+    kernel = KERNEL.replace("tl.load(a + at, mask=at < N) + tl.load(b + at, mask=at < N)", call)
+    path = tmp_path / "kernel.py"
+    path.write_text(header + IMPORTS + "from parts.plus import plus\n" + kernel)
+    (tmp_path / "parts").mkdir()
+    (tmp_path / "parts" / "plus.py").write_text(PARTS.format(""))
+    right = load(path).kernel
+    assert build(path).ok, build(path).facts.error
+    (tmp_path / "parts" / "plus.py").write_text(PARTS.format(" + wrong"))
+    assert load(path).kernel.id != right.id
+    said = str(build(path).facts.error)
+    assert said.startswith("parts/plus.py:7:20: error: ") and "called from kernel.py:19" in said
