@@ -25,14 +25,14 @@ _ALLOW, _REFUSE, _MISSING = 0x7FFF0000, 0x00050000 | errno.EPERM, 0x00050000 | e
 _RECENT = (*range(424, 435), 438, 440, 442, 448)
 _NEVER: dict[str, tuple[int, tuple[int, ...]]] = {
     # ptrace, process_vm_*, bpf, perf, userfaultfd, keys, kexec, mount, umount, pivot_root, chroot, setns, unshare,
-    # socket, setpriority, sched_setscheduler
+    # setpriority, sched_setscheduler
     "x86_64": (
         0xC000003E,
-        (101, 310, 311, 321, 298, 323, 248, 249, 250, 246, 165, 166, 155, 161, 308, 272, 41, 141, 144, *_RECENT),
+        (101, 310, 311, 321, 298, 323, 248, 249, 250, 246, 165, 166, 155, 161, 308, 272, 141, 144, *_RECENT),
     ),
     "aarch64": (
         0xC00000B7,
-        (117, 270, 271, 280, 241, 282, 217, 218, 219, 104, 40, 39, 41, 51, 268, 97, 198, 140, 119, *_RECENT),
+        (117, 270, 271, 280, 241, 282, 217, 218, 219, 104, 40, 39, 41, 51, 268, 97, 140, 119, *_RECENT),
     ),
 }
 
@@ -44,6 +44,8 @@ _NEVER_ALONE: dict[str, tuple[int, ...]] = {
     "x86_64": (62, 200, 234, 129, 297, 59, 322, 112, 109, 57, 58),
     "aarch64": (129, 130, 131, 138, 240, 221, 281, 157, 154),
 }
+_SOCKET, _CONNECT = {"x86_64": 41, "aarch64": 198}, {"x86_64": 42, "aarch64": 203}
+_LOCAL, _WITHOUT_CONNECTION = 1, 2  # AF_UNIX; a bit of SOCK_DGRAM and SOCK_RAW, not of SOCK_STREAM and SOCK_SEQPACKET
 _CLONE = {"x86_64": 56, "aarch64": 220}
 _CLONE3, _CLONE_THREAD = 435, 0x00010000
 _SECCOMP, _SPEC_ALLOW = {"x86_64": 317, "aarch64": 277}, 1 << 2
@@ -61,8 +63,10 @@ def fence_this_process(
     """Give up everything else, for good: files below `readable` can be read and executed, files below `writable` can be
     everything; no sockets, no other processes. Returns in words what was reached: `Landlock 7, seccomp`, or `process`.
 
-    devices: files that can be read, written and controlled. alone: no new processes either, only threads, and no
-    signals, to itself neither. files, calls: whether to set either part at all.
+    devices: files that can be read, written and controlled; where there are any, a local socket to be waited at is
+    possible, and none to be connected to: a CUDA driver makes one for the processes that share its memory. alone: no
+    new processes either, only threads, and no signals, to itself neither. files, calls: whether to set either part at
+    all.
     Call it in a process of one thread: others would stay outside.
     """
     libc = ctypes.CDLL(None, use_errno=True)
@@ -71,7 +75,7 @@ def fence_this_process(
         return "process"
     version = _fence_files(libc, readable, writable, devices) if files else 0
     words = [f"Landlock {version}"] if version else []
-    words += ["seccomp"] if calls and _fence_calls(libc, alone) else []
+    words += ["seccomp"] if calls and _fence_calls(libc, alone, bool(devices)) else []
     return ", ".join(words) or "process"
 
 
@@ -124,7 +128,7 @@ class _Program(ctypes.Structure):
     _fields_ = (("size", ctypes.c_ushort), ("code", ctypes.c_char_p))
 
 
-def _fence_calls(libc: ctypes.CDLL, alone: bool) -> bool:
+def _fence_calls(libc: ctypes.CDLL, alone: bool, driver: bool) -> bool:
     known = _NEVER.get(platform.machine())
     if known is None:
         return False
@@ -138,6 +142,13 @@ def _fence_calls(libc: ctypes.CDLL, alone: bool) -> bool:
         code += [step(_AT_LEAST, 0x40000000, 0, 1), step(_RETURN, _REFUSE)]  # the x32 numbers of the same calls
     for number in (*numbers, *(_NEVER_ALONE[platform.machine()] if alone else ())):
         code += [step(_EQUAL, number, 0, 1), step(_RETURN, _REFUSE)]
+    socket, connect = _SOCKET[platform.machine()], _CONNECT[platform.machine()]
+    if driver:
+        code += [step(_EQUAL, connect, 0, 1), step(_RETURN, _REFUSE)]
+        code += [step(_EQUAL, socket, 0, 6), step(_LOAD, 16), step(_EQUAL, _LOCAL, 0, 2), step(_LOAD, 24)]
+        code += [step(_ANY_BIT, _WITHOUT_CONNECTION, 0, 1), step(_RETURN, _REFUSE), step(_LOAD, 0)]
+    else:
+        code += [step(_EQUAL, socket, 0, 1), step(_RETURN, _REFUSE)]
     if alone:
         code += [step(_EQUAL, _CLONE3, 0, 1), step(_RETURN, _MISSING)]
         # The low half of the first argument, the flags; both architectures are little-endian.

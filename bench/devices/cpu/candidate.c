@@ -141,7 +141,7 @@ static void confine(int isolated, int defences, const char *binary, const char *
     int version = 0, filtered = 0;
     if (snprintf(paths, sizeof paths, "%s:%s", readable, binary) >= (int)sizeof paths) { errno = E2BIG; fail("paths"); }
     if (defences & DEFENCE_LANDLOCK) version = confine_files(paths, home, 0);
-    if (defences & DEFENCE_SECCOMP) filtered = confine_calls(1);
+    if (defences & DEFENCE_SECCOMP) filtered = confine_calls(1, 0);
     int size = snprintf(words, sizeof words, "%s", isolated ? "namespaces user+pid+ipc" : "process");
     if (version) size += snprintf(words + size, sizeof words - size, ", Landlock %d", version);
     if (filtered) snprintf(words + size, sizeof words - size, ", seccomp");

@@ -76,7 +76,7 @@ static int confine_files(const char *readable, const char *writable, int execute
     return failed ? 0 : version;
 }
 
-enum { FILTER_LIMIT = 256, NUMBER = 0, ARCHITECTURE = 4, ARGUMENT = 16 };
+enum { FILTER_LIMIT = 256, NUMBER = 0, ARCHITECTURE = 4, ARGUMENT = 16, SECOND_ARGUMENT = 24 };
 struct filter { struct sock_filter code[FILTER_LIMIT]; unsigned short size; };
 
 static void emit(struct filter *f, uint16_t code, uint32_t k, uint8_t yes, uint8_t no) {
@@ -117,16 +117,30 @@ static void only_for(struct filter *f, int number, uint32_t a, uint32_t b) {
 #define PORTS -1
 #endif
 
+/* Of sockets only those that can be waited at: local, connected ones (not SOCK_DGRAM, 2, nor SOCK_RAW, 3), and `connect` is
+ * refused. A CUDA driver makes one for the processes that share its memory, and does not start without it. */
+static void only_own_sockets(struct filter *f) {
+    refuse(f, SYS_connect, EPERM);
+    emit(f, BPF_JMP | BPF_JEQ | BPF_K, SYS_socket, 0, 6);
+    emit(f, BPF_LD | BPF_W | BPF_ABS, ARGUMENT, 0, 0);
+    emit(f, BPF_JMP | BPF_JEQ | BPF_K, 1 /* AF_UNIX */, 0, 2);
+    emit(f, BPF_LD | BPF_W | BPF_ABS, SECOND_ARGUMENT, 0, 0);
+    emit(f, BPF_JMP | BPF_JSET | BPF_K, 2, 0, 1);
+    emit(f, BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM, 0, 0);
+    emit(f, BPF_LD | BPF_W | BPF_ABS, NUMBER, 0, 0);
+}
+
 /* Refuse the system calls that neither a kernel nor a compiler has any use for. `alone`: also those that start programs or
- * processes, leave the process group or reach another process; threads stay possible. Returns whether the filter stands. */
-static int confine_calls(int alone) {
+ * processes, leave the process group or reach another process; threads stay possible. `driver`: for a program that uses a
+ * device's driver. Returns whether the filter stands. */
+static int confine_calls(int alone, int driver) {
     static const int never[] = {
         SYS_ptrace, SYS_process_vm_readv, SYS_process_vm_writev, SYS_kcmp, SYS_bpf, SYS_perf_event_open, SYS_userfaultfd,
         SYS_keyctl, SYS_add_key, SYS_request_key, SYS_kexec_load, SYS_init_module, SYS_finit_module, SYS_delete_module,
         SYS_mount, SYS_umount2, SYS_pivot_root, SYS_chroot, SYS_setns, SYS_unshare, SYS_reboot, SYS_swapon, SYS_swapoff,
         SYS_acct, SYS_syslog, SYS_sethostname, SYS_setdomainname, SYS_clock_settime, SYS_settimeofday, SYS_adjtimex,
         SYS_clock_adjtime, SYS_open_by_handle_at, SYS_name_to_handle_at, SYS_fanotify_init, SYS_move_pages,
-        SYS_migrate_pages, SYS_personality, SYS_socket, SYS_setpriority, SYS_sched_setscheduler, SYS_sched_setparam,
+        SYS_migrate_pages, SYS_personality, SYS_setpriority, SYS_sched_setscheduler, SYS_sched_setparam,
         SYS_sched_setattr, SYS_ioprio_set, SYS_rt_sigqueueinfo, PORTS,
         /* by number, the same everywhere: headers may be older than the kernel */
         424 /* pidfd_send_signal */, 425, 426, 427 /* io_uring */, 428 /* open_tree */, 429 /* move_mount */, 430, 431, 432,
@@ -147,6 +161,8 @@ static int confine_calls(int alone) {
     emit(&f, BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM, 0, 0);
 #endif
     for (size_t i = 0; i < sizeof never / sizeof *never; i++) refuse(&f, never[i], EPERM);
+    if (driver) only_own_sockets(&f);
+    else refuse(&f, SYS_socket, EPERM);
     if (alone) {
         uint32_t own = (uint32_t)getpid();
         for (size_t i = 0; i < sizeof not_alone / sizeof *not_alone; i++) refuse(&f, not_alone[i], EPERM);

@@ -8,7 +8,7 @@
 int main(int count, char **texts) {
     if (count < 4) return 119;
     confine_files(texts[1], texts[2], 1);
-    confine_calls(0);
+    confine_calls(0, 0);
     execvp(texts[3], texts + 3);
     fprintf(stderr, "%s: %s\n", texts[3], strerror(errno));
     return 127;

@@ -42,7 +42,7 @@ static void become(int report, char **texts) {
     limit(RLIMIT_MSGQUEUE, 0);
     limit(RLIMIT_FSIZE, (rlim_t)strtoull(texts[3], NULL, 10));
     int landlock = confine_files(texts[4], texts[5], 1);
-    int calls = confine_calls(0);
+    int calls = confine_calls(0, 1);
     int length = snprintf(words, sizeof words, "%s", namespaces ? "namespaces user+net+ipc" : "process");
     if (landlock) length += snprintf(words + length, sizeof words - length, ", Landlock %d", landlock);
     if (calls) length += snprintf(words + length, sizeof words - length, ", seccomp");

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -71,6 +72,44 @@ def test_there_is_no_network() -> None:
     ran = run_program(Path(sys.executable), arguments=["-c", script], deadline_s=20.0)
     assert ran.code == 1
     assert "PermissionError" in ran.output or "ConnectionRefused" not in ran.output
+
+
+SOCKETS = """
+import socket
+def told(what, do):
+    try:
+        do()
+    except OSError as error:
+        print(what, type(error).__name__)
+    else:
+        print(what, "made")
+waiting = lambda kind: socket.socket(socket.AF_UNIX, kind).bind("")
+told("stream", lambda: waiting(socket.SOCK_STREAM))
+told("packets", lambda: waiting(socket.SOCK_SEQPACKET))
+told("datagrams", lambda: waiting(socket.SOCK_DGRAM))
+told("internet", lambda: socket.socket(socket.AF_INET, socket.SOCK_STREAM))
+told("netlink", lambda: socket.socket(socket.AF_NETLINK, socket.SOCK_RAW))
+told("connected", lambda: socket.socket(socket.AF_UNIX, socket.SOCK_STREAM).connect(PLACE))
+"""
+
+
+def test_sockets_can_be_waited_at_as_a_gpus_driver_does_and_connected_to_nothing(tmp_path: Path) -> None:
+    place = tmp_path / "outside"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as outside:
+        outside.bind(str(place))
+        outside.listen()
+        script = SOCKETS.replace("PLACE", repr(str(place)))
+        ran = run_program(Path(sys.executable), arguments=["-c", script], deadline_s=20.0)
+    if "seccomp" not in ran.isolation:
+        pytest.skip("needs seccomp")
+    assert dict(line.split() for line in ran.output.splitlines()) == {
+        "stream": "made",
+        "packets": "made",
+        "datagrams": "PermissionError",
+        "internet": "PermissionError",
+        "netlink": "PermissionError",
+        "connected": "PermissionError",
+    }
 
 
 def test_its_output_is_capped() -> None:
