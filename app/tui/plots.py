@@ -91,7 +91,7 @@ class Plot:
         """The plot."""
         drawn: list[Line] = []
         if self.title_up:
-            drawn.append(((" " * (_LABEL + 1), ""), (self.title_up, "dim")))
+            drawn.append(((" " * (_LABEL + 1), ""), *fitted(((self.title_up, "dim"),), self.columns)))
         labels = {self.cell(self.across.low, tick)[1]: self.up.name(tick) for tick in self.up.ticks}
         for row in range(self.rows):
             label = labels.get(row)

@@ -185,7 +185,7 @@ class Player:
         logs[timed.search].append([event], new_kernels=new)
 
     def _save_measurement(self, store: Store, id_: str | None) -> None:
-        found = self._nouns["measurement"].get(id_)
+        found = None if id_ is None else self._nouns["measurement"].get(id_)
         if found is None or found.id in self._saved:
             return
         self._saved.add(found.id)
@@ -194,7 +194,7 @@ class Player:
         measurements.save(store, found.model_copy(update={"created_at": utc_now(), "request_id": None}))
 
     def _save_forecast(self, store: Store, id_: str | None) -> None:
-        found = self._nouns["forecast"].get(id_)
+        found = None if id_ is None else self._nouns["forecast"].get(id_)
         if found is None or found.id in self._saved:
             return
         self._saved.add(found.id)

@@ -81,7 +81,8 @@ class KernelsAsk:
 @dataclass(frozen=True)
 class Snapshot:
     """The answer. at: the number of the standing asked about; history: its kernel's readings here, newest first;
-    baselines: the names of kernels that these were compared with, by id."""
+    baselines: the names of kernels that these were compared with, by id. stale: there is news already; ask again soon.
+    """
 
     boards: tuple[Board, ...]
     board: Board | None
@@ -92,6 +93,7 @@ class Snapshot:
     kernel: Kernel | None
     history: tuple[Measurement, ...]
     baselines: dict[str, str]
+    stale: bool = False
 
 
 class KernelsReader:
@@ -126,7 +128,16 @@ class KernelsReader:
         kernel = None if chosen is None else kernel_of(store, chosen.kernel_id)
         history = () if chosen is None else _history(store, board, chosen.kernel_id)
         names = {one.baseline_id: _name(store, one.baseline_id) for one in history if one.baseline_id is not None}
-        return Snapshot(boards, board, len(found), first, tuple(shown), at, kernel, history, names)
+        stale = any(read is not None and read != seq for read in (self._boards_of, self._ranked_of))
+        return Snapshot(boards, board, len(found), first, tuple(shown), at, kernel, history, names, stale)
+
+    @property
+    def _boards_of(self) -> object:
+        return None if self._boards is None else self._boards[0]
+
+    @property
+    def _ranked_of(self) -> object:
+        return None if self._ranked is None else self._ranked[0][0]
 
     def _all_boards(self, store: Store, seq: int) -> tuple[Board, ...]:
         now = time.monotonic()

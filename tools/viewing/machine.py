@@ -151,8 +151,8 @@ class DeviceReader:
         held = {one.device: one for one in holders()}
         waits: dict[tuple[str, str], int] = {}
         for state in ("queued", "working"):
-            for row in store.read(f"SELECT device, count(*) FROM requests WHERE state = '{state}' GROUP BY device"):
-                waits[row[0], state] = row[1]
+            tally = store.read(f"SELECT device, count(*) FROM requests WHERE state = '{state}' GROUP BY device")
+            waits |= {(device, state): times for device, times in tally}
         rows = self._measured(store)
         here: list[tuple[str, str | None, str]] = [("cpu", machine.device_id(), machine.model_name())]
         here += [(f"cuda:{gpu.index}", gpu.uuid, gpu.name) for gpu in self._gpus or []]

@@ -127,10 +127,11 @@ class Record:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """The answer: all forecasters, and the record of one."""
+    """The answer: all forecasters, and the record of one. stale: there is news already; ask soon."""
 
     forecasters: tuple[Forecaster, ...]
     record: Record | None
+    stale: bool = False
 
 
 @dataclass
@@ -160,7 +161,7 @@ class RecordReader:
         known = self._records.get(chosen.key)
         if known is None or (known[0] != seqs and now - known[1] >= RENEWED_S):
             known = self._records[chosen.key] = (seqs, now, record_of(store, chosen, self.alpha))
-        return Snapshot(self._forecasters, known[2])
+        return Snapshot(self._forecasters, known[2], stale=self._seqs != seqs or known[0] != seqs)
 
 
 def forecasters(store: Store) -> tuple[Forecaster, ...]:

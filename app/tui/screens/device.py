@@ -74,7 +74,7 @@ class DevicePage(Page):
 
     HELP = "What the devices do. Tab goes from the devices to the chosen one's state to its queue."
     EVERY_S = 1.0
-    HORIZONTAL_BREAKPOINTS: ClassVar[list[tuple[int, str]]] = [(0, "-narrow"), (120, "-wide")]
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (120, "-wide")]  # noqa: RUF012 -- as Screen has it
     CSS = """
     DevicePage {
         #devices { height: 4; }

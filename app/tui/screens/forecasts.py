@@ -13,7 +13,7 @@ from textual.containers import Container
 from textual.message import Message
 
 from ....store.database import Store
-from ....tools.viewing.record import RecordReader, Snapshot, Told
+from ....tools.viewing.record import RENEWED_S, RecordReader, Snapshot, Told
 from ..canvas import Rows, Table, Text
 from ..lines import Column, Line
 from ..page import Page
@@ -103,8 +103,8 @@ class ForecastsPage(Page):
 
     HELP = "How good forecasts were. Tab goes from the forecasters to the drawing to the verified forecasts."
     EVERY_S = 5.0
-    HORIZONTAL_BREAKPOINTS: ClassVar[list[tuple[int, str]]] = [(0, "-narrow"), (120, "-wide")]
-    VERTICAL_BREAKPOINTS: ClassVar[list[tuple[int, str]]] = [(0, "-short"), (36, "-tall")]
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (120, "-wide")]  # noqa: RUF012 -- as Screen has it
+    VERTICAL_BREAKPOINTS = [(0, "-short"), (36, "-tall")]  # noqa: RUF012 -- as Screen has it
     CSS = """
     ForecastsPage {
         #forecasters { height: 3; }
@@ -128,6 +128,7 @@ class ForecastsPage(Page):
 
     def __init__(self) -> None:
         super().__init__()
+        self._due = False
         self._reader = RecordReader()
         self._of: str | None = None
         self._drawing: Drawing = "scatter"
@@ -184,6 +185,9 @@ class ForecastsPage(Page):
         told = tuple(map(told_row, answer.order))
         self.query_one(ToldTable).show(Rows(len(told), 0, told, answer.at))
         self._titles()
+        if answer.snapshot.stale and not self._due:
+            self._due = True
+            self.set_timer(RENEWED_S, self._renew)
 
     def _titles(self) -> None:
         self.query_one("#first").border_title = DRAWINGS[self._drawing]
@@ -227,6 +231,10 @@ class ForecastsPage(Page):
         nearest = min(self._told.values(), key=distance)
         table.cursor = next(number for number, row in enumerate(table.rows.rows) if row.key == nearest.key)
         table.focus()
+
+    def _renew(self) -> None:
+        self._due = False
+        self.ask_again()
 
     # Keys.
 

@@ -12,7 +12,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Container, Vertical
 
 from ....store.database import Store
-from ....tools.viewing.leaderboard import KernelsAsk, KernelsReader, Snapshot
+from ....tools.viewing.leaderboard import RENEWED_S, KernelsAsk, KernelsReader, Snapshot
 from ..canvas import Rows, Table, Text
 from ..code import code_lines
 from ..dialogs import Confirm, Prompt
@@ -82,7 +82,7 @@ class KernelsPage(Page):
 
     HELP = "The fastest kernels. Tab goes from the boards to the kernels to what is known of one."
     EVERY_S = 5.0
-    HORIZONTAL_BREAKPOINTS: ClassVar[list[tuple[int, str]]] = [(0, "-narrow"), (110, "-wide")]
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (110, "-wide")]  # noqa: RUF012 -- as Screen has it
     CSS = """
     KernelsPage {
         #boards { height: 5; }
@@ -118,6 +118,7 @@ class KernelsPage(Page):
 
     def __init__(self) -> None:
         super().__init__()
+        self._due = False
         self._reader = KernelsReader()
         self._board: str | None = None
         self._others, self._like = False, ""
@@ -181,6 +182,9 @@ class KernelsPage(Page):
         self._shown = now
         detail.border_title = self._view
         where = "" if found.board is None else f"{found.board.task} on {found.board.device}, {found.board.launch_mode}"
+        if found.stale and not self._due:
+            self._due = True
+            self.set_timer(RENEWED_S, self._renew)
         table.border_title = where + (", with those that are not right" if self._others and where else "")
 
     @on(Table.Moved, "#standings")
@@ -207,6 +211,10 @@ class KernelsPage(Page):
     @on(Filter.Now)
     def _filtered(self, event: Filter.Now) -> None:
         self._like = event.text
+        self.ask_again()
+
+    def _renew(self) -> None:
+        self._due = False
         self.ask_again()
 
     # Keys.
