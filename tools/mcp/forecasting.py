@@ -11,6 +11,7 @@ from ...store.database import Store
 from ...store.errors import InputError, KforecastError
 from .answers import reply
 from .arguments import Own
+from .held import open_store
 from .roots import Roots
 from .threads import in_thread
 
@@ -49,7 +50,7 @@ def _forecast(
     if owned is not None and len(owned) != len(named):
         step = "Give one forecast a candidate, in their order."
         raise InputError(f"{len(named)} candidates need as many own forecasts", value=len(owned), next_step=step)
-    with Store.open() as store:
+    with open_store() as store:
         results = _results(store, roots, named, baseline, task, device, owned, alpha, detail)
     if not single:
         return _together(results)

@@ -15,6 +15,7 @@ from ...store.models import Effort, Request
 from ..results import MeasureResult, pending_result
 from ..waiting import eta_s
 from .answers import concise, reply
+from .held import open_store
 from .progress import Progress
 from .roots import Roots
 from .threads import in_thread
@@ -43,7 +44,7 @@ class Wanted:
 
 async def measure(roots: Roots, wanted: Wanted, progress: Progress) -> CallToolResult:
     """Put the request into the queue and wait while the client does; see `descriptions.MEASURE`."""
-    store = await in_thread(Store.open)
+    store = await in_thread(open_store)
     try:
         begun = await in_thread(_begin, store, roots, wanted)
         waiting = _Waiting(store, begun.request)

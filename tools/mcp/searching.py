@@ -14,6 +14,7 @@ from ...store.database import Store
 from ...store.errors import InputError, KforecastError, UnsupportedError
 from .answers import reply
 from .arguments import Limits, Proposal
+from .held import open_store
 from .progress import Progress
 from .roots import Roots
 from .threads import in_thread
@@ -60,7 +61,7 @@ def _start(roots: Roots, wanted: Begin) -> SearchResult:
     if not limits:
         step = 'Give at least one, e.g. {"measurements": 30}.'
         raise InputError("a search needs a limit in its budget", value="none given", next_step=step)
-    with Store.open() as store:
+    with open_store() as store:
         return start(
             admitted(store, roots, wanted.seed, wanted.task),
             budget=Budget.model_validate(limits),
@@ -102,7 +103,7 @@ def _propose(
     from ..search.use import propose as hand_over
     from .naming import admitted
 
-    with Store.open() as store:
+    with open_store() as store:
         found = searches.resolve(store, search_id)
         task = tasks.get(store, found.task_id)
         places: list[int] = []

@@ -21,6 +21,7 @@ from . import descriptions
 from .answers import ForecastAnswer, MeasureResult, ProposeAnswer, SearchAnswer, Told
 from .faults import as_tool_error, log_to_file, unknown_argument
 from .forecasting import forecast
+from .held import while_serving
 from .inlining import inlined
 from .looking import look, stop
 from .measuring import Wanted, measure
@@ -42,6 +43,7 @@ class KforecastServer(MCPServer[None]):
             instructions=descriptions.INSTRUCTIONS,
             version=__version__,
             tools=tools,
+            lifespan=while_serving,
             subscriptions=False,
             log_level="WARNING",
         )
