@@ -20,10 +20,11 @@ from ...store.errors import KforecastError
 from ...store.faults import StoreMissing
 from ...tools.viewing.watch import Beat, Watch
 from .help import HelpScreen
+from .keys import checked_keys
 from .page import Page
 from .pages import PAGES
 from .roles import stylesheet
-from .theme import DEFAULT, THEMES
+from .theme import THEMES, checked_theme
 
 Result = TypeVar("Result")
 Work = TypeVar("Work")
@@ -71,13 +72,14 @@ class Viewer(App[None]):
         timeout_s: float = 1.0,
     ) -> None:
         """path: of the store; None is the user's. theme: a theme's name. keys: binding id -> keys. first: the id of a
-        search to open at once. timeout_s: how long the reader waits for a locked store."""
+        search to open at once. timeout_s: how long the reader waits for a locked store.
+        Raises InputError for an unknown theme or binding id."""
         plain = bool(os.environ.get("NO_COLOR"))
         super().__init__(ansi_color=True if plain else None)
         for one in THEMES:
             self.register_theme(one)
-        self.theme = "ansi-dark" if plain else (theme or DEFAULT)
-        self.set_keymap(dict(keys or {}))
+        self.theme = "ansi-dark" if plain else checked_theme(theme)
+        self.set_keymap(checked_keys(keys) if keys else {})
         self.watch_store = Watch(path, timeout_s=timeout_s)
         self.beats: Signal[Beat] = Signal(self, "beats")
         """Published when what is known of the store's fate has changed."""

@@ -50,7 +50,7 @@ class Prompt(ModalScreen[str | None]):
     """One line of text; Esc gives None."""
 
     DEFAULT_CSS = _CSS.format("Prompt")
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "cancel", "Cancel", id="cancel")]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "cancel", "Cancel", id="cancel-prompt")]
 
     def __init__(self, question: str, *, hint: str = "", value: str = "") -> None:
         super().__init__()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from textual.theme import Theme
+from textual.theme import BUILTIN_THEMES, Theme
+
+from ...store.errors import InputError
 
 DEFAULT = "kforecast"
 
@@ -38,3 +40,11 @@ THEMES: tuple[Theme, ...] = (
         variables={"border": "#b9b4a8", "border-blurred": "#d6d1c6"},
     ),
 )
+
+
+def checked_theme(name: str | None) -> str:
+    """The name, if it is a theme's; ours for None. Raises InputError."""
+    known = [*(theme.name for theme in THEMES), *BUILTIN_THEMES]
+    if name is not None and name not in known:
+        raise InputError("there is no such theme", value=name, next_step=f"Themes: {', '.join(known)}.")
+    return name or DEFAULT

@@ -108,7 +108,8 @@ def node_view(store: Store, search: Search, node_id: str) -> NodeView | None:
     log = [(event, json.loads(event.json)) for event in pages.about_nodes(store, [node_id])]
     kernel, seed = kernels.get(store, node.kernel_id), kernels.get(store, search.seed_id)
     assert kernel is not None and seed is not None, "a search's kernels are in the store"
-    proposed = next((body for event, body in log if event.kind == "proposed" and body.get("node") == node_id), {})
+    made = [body for event, body in log if event.kind == "proposed" and body.get("node") == node_id]
+    proposed: dict[str, Any] = made[0] if made else {}
     verdicts = tuple(_verdicted(body) for event, body in log if event.kind == "measured")
     last = next((one.measurement_id for one in reversed(verdicts) if one.measurement_id), None)
     return NodeView(

@@ -57,8 +57,8 @@ class SearchPage(NodeActions):
 
     HELP = "One search, live. Tab goes from tree to candidate to decisions."
     EVERY_S = 2.0
-    HORIZONTAL_BREAKPOINTS: ClassVar[list[tuple[int, str]]] = [(0, "-narrow"), (110, "-wide")]
-    VERTICAL_BREAKPOINTS: ClassVar[list[tuple[int, str]]] = [(0, "-short"), (32, "-tall")]
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (110, "-wide")]  # noqa: RUF012 -- Textual declares no class variable
+    VERTICAL_BREAKPOINTS = [(0, "-short"), (32, "-tall")]  # noqa: RUF012
     CSS = """
     SearchPage {
         #body { height: 1fr; }

@@ -13,10 +13,12 @@ from driving import Seat, drive
 from grown import Grown
 
 from kforecast.app import main
+from kforecast.app.tui.app import Viewer
 from kforecast.app.tui.canvas import Canvas
 from kforecast.app.watch import bring_up_to_date
 from kforecast.store import schema
 from kforecast.store.database import Store
+from kforecast.store.errors import InputError
 from kforecast.tools.viewing.watch import Watch
 
 
@@ -136,6 +138,13 @@ def test_keys_can_be_changed_and_themes_chosen(grown: Grown) -> None:
         assert seat.app.screen_stack[-1].__class__.__name__ == "HelpScreen"
 
     drive(act, grown.path, theme="kforecast-light", keys={"help": "Z"})
+
+
+def test_keys_and_themes_that_do_not_exist_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="Did you mean quit"):
+        Viewer(tmp_path / "k.db", keys={"quitt": "x"})
+    with pytest.raises(InputError, match="kforecast-light"):
+        Viewer(tmp_path / "k.db", theme="pink")
 
 
 def test_without_colour_nothing_is_lost(grown: Grown, monkeypatch: pytest.MonkeyPatch) -> None:
