@@ -82,7 +82,8 @@ def facts(
         instruction_mix=result.instruction_mix,
         warnings=(*found.warnings, *((result.warnings,) if result.warnings else ())),
         labels=labels(found.kernel.options, found.kernel.language),
-        diagnostics=None if result.ok else log or result.error,
+        # Of Triton the log of a good compilation says what the compiler was told of the arguments.
+        diagnostics=log or result.error if not result.ok or found.kernel.language == "triton" else None,
         next="Measure it: facts do not say how fast it is." if result.ok else "Fix the first error, then ask again.",
     )
 

@@ -205,13 +205,14 @@ def _unit(unit: Unit, numbers: Numbers, ptx: str, number: int) -> dict[str, Any]
     """How one unit is launched. Raises ValueError for what we do not launch."""
     abi = read_abi(ptx)
     for needed, what in (
-        (numbers.global_scratch_size, "scratch memory of Triton's own (tensor descriptors made on the device)"),
-        (numbers.profile_scratch_size, "a profiler's memory"),
-        (numbers.launch_cooperative_grid, "a cooperative launch"),
-        (numbers.launch_pdl, "a programmatic dependent launch"),
+        (numbers.global_scratch_size, "memory of Triton's own for tensor descriptors; load and store by pointers"),
+        (numbers.profile_scratch_size, "a profiler's memory; leave the profiler out"),
+        (numbers.launch_cooperative_grid, "a cooperative launch; split it into several launches"),
+        (numbers.launch_pdl, "a programmatic dependent launch; leave it out"),
     ):
         if needed:
-            raise ValueError(f"it needs {what}, which a declared launch does not give")
+            hint = "or measure the file behind a PyTorch wrapper, as `ModelNew`, without launches in the header"
+            raise ValueError(f"it needs {what}, {hint}")
     if numbers.num_ctas > 1 and abi.ctas != numbers.num_ctas:
         raise ValueError(f"num_ctas = {numbers.num_ctas}, but its PTX does not fix the cluster; leave num_ctas out")
     return {

@@ -14,6 +14,7 @@ from kforecast.bench.header.load import LoadedKernel
 from kforecast.bench.header.plan import plan_launches
 from kforecast.bench.languages.build import Build
 from kforecast.bench.languages.cuda.cache import BuildCache
+from kforecast.bench.languages.cuda.worker import FORK_AHEAD
 from kforecast.bench.languages.triton.compile import compile_triton
 from kforecast.bench.languages.triton.pool import TritonPool
 from kforecast.store.errors import InputError
@@ -155,6 +156,34 @@ def test_ptx_is_the_same_each_time(pool: TritonPool, tmp_path: Path, load: Loade
     assert ptx_of(first) == ptx_of(again)
     assert first.binary is not None and again.binary is not None
     assert first.binary.read_bytes() == again.binary.read_bytes()
+
+
+def test_descriptors_made_on_the_device_are_told_apart(build: Builder) -> None:
+    made = "tl.make_tensor_descriptor(a, [N], [1], [BLOCK]).load([tl.program_id(0) * BLOCK])"
+    built = build(HEADER + IMPORTS + KERNEL.replace("tl.load(a + at, mask=at < N)", made))
+    assert not built.ok
+    assert "tensor descriptors" in str(built.facts.error) and "ModelNew" in str(built.facts.error)
+
+
+class ForkAhead(TritonPool):
+    """As where Triton keeps threads after it has compiled: each job's child is forked ahead and warms up itself."""
+
+    def __init__(self) -> None:
+        super().__init__(workers=1)
+        module, arguments, install = self._command
+        self._command = (module, (*arguments, FORK_AHEAD), install)
+
+
+def test_workers_that_fork_ahead_do_the_same(tmp_path: Path, load: Loader, build: Builder) -> None:
+    fork_bomb = ROOT / "tests" / "exploits" / "triton" / "fork_bomb.py"
+    with ForkAhead() as pool:
+        for path, ok in ((EXHIBITS / "vector_add.py", True), (fork_bomb, False), (EXHIBITS / "bias_gelu.py", True)):
+            loaded = load(path)
+            found = (loaded.kernel, loaded.task, loaded.signatures)
+            other = BuildCache(tmp_path)
+            built = compile_triton(*found, arch="sm_90", constants=H200, pool=pool, cache=other)
+            assert built.ok == ok, built.facts.error
+            assert not ok or ptx_of(built) == ptx_of(build(path))
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_100"])

@@ -33,6 +33,7 @@ def test_the_example_has_facts() -> None:
     assert entry.registers and entry.occupancy is not None and 0 < entry.occupancy <= 1
     assert "bytes of shared memory" in found.summary
     assert found.instruction_mix["ex2"] > 0
+    assert "softmax_rows: compiled for R is a multiple of 16, C is a multiple of 16" in str(found.diagnostics)
 
 
 def test_an_error_is_an_answer_with_the_users_line() -> None:
