@@ -114,3 +114,21 @@ def row_line(cells: Sequence[Cell], columns: Sequence[Column], places: Sequence[
             spans.append((" " * _GAP, ""))
         spans.extend(fitted(line_of(cells[index]), width, right=columns[index].right))
     return tuple(spans)
+
+
+def joined(parts: Sequence[Line], width: int, *, gap: int = 3) -> Line:
+    """Parts side by side with gaps between them; those that do not fit whole are left out, but never the first."""
+    line: list[Span] = []
+    used = 0
+    for part in parts:
+        wide = width_of(part)
+        if not wide:
+            continue
+        if line and used + gap + wide > width:
+            continue
+        if line:
+            line.append((" " * gap, ""))
+            used += gap
+        line.extend(part)
+        used += wide
+    return tuple(line)

@@ -28,6 +28,16 @@ class SearchActions(Page):
         """The search that actions are about, as it was last read."""
         return None
 
+    _offered: tuple[str, str] | None = None
+
+    def offer_actions(self) -> None:
+        """Have the footer say what can be done with the chosen search now."""
+        search = self.chosen_search()
+        now = None if search is None else (search.id, search.state)
+        if now != self._offered:
+            self._offered = now
+            self.refresh_bindings()
+
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Only what can be done now is offered."""
         search = self.chosen_search() if action.endswith("_search") and self.is_mounted else None

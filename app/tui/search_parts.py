@@ -7,12 +7,13 @@ from typing import ClassVar
 from textual.binding import Binding, BindingType
 from textual.message import Message
 
+from ...store.searches import SearchNode
 from ...tools.viewing.node import DecisionLine
 from ...tools.viewing.searches import SearchLine
 from ...tools.viewing.tree import TreeLine
 from . import figures
 from .canvas import Row, Table, Text
-from .lines import Cell, Column, Line
+from .lines import Cell, Column, Line, joined
 from .node_lines import MARKS, decision_span
 
 _GUIDES = {"|": "│ ", " ": "  ", "+": "├ ", "L": "└ "}
@@ -23,7 +24,7 @@ _MOST_GUIDES = 9
 class Head(Text, can_focus=False):
     """What a search is, where it stands, and what it has spent."""
 
-    DEFAULT_CSS = "Head { height: auto; max-height: 4; padding: 0 1; overflow: hidden; }"
+    DEFAULT_CSS = "Head { height: auto; max-height: 3; padding: 0 1; overflow: hidden; }"
 
 
 class TreeTable(Table):
@@ -176,58 +177,36 @@ def log_row(made: DecisionLine, number: int | None) -> Row:
     )
 
 
-def head_lines(line: SearchLine, width: int) -> list[Line]:
-    """What a search is, where it stands, what it has spent: two lines and its gauges."""
-    search = line.search
-    by = figures.who(line.worker) if line.worker else ""
-    first: Line = (
-        *figures.state_line(search.state, orphaned=line.orphaned),
-        ("  ", ""),
-        (search.task_name, "strong"),
-        (f" on {search.device}", ""),
-        (f"   {search.policy}, {search.generator}, {search.forecaster}", "dim"),
-        (f"   {by}" if by else "", "dim"),
-        (f"   {search.id}", "faint"),
-    )
-    best: Line = (("nothing faster than the seed yet", "dim"),)
-    if search.best_log2:
-        best = (("★ best ", "best"), (f"S {figures.ratio(search.best_log2)}", "best"))
-    curve = line.curve
-    if curve is not None:
-        best = (*best, ("  ", ""), (figures.sparkline(curve.sampled(16)), "good" if curve.steps else "faint"))
-        if curve.deferral_rate is not None:
-            made = sum(curve.decisions.values())
-            best = (
-                *best,
-                ("   deferred ", "dim"),
-                (figures.percent(curve.deferral_rate), ""),
-                (f" of {made:,}", "dim"),
-            )
-    tally = "  ".join(f"{count:,} {name}" for name, count in search.counts.items() if count)
-    best = (*best, (f"   {tally}", "dim"))
-    if search.reason:
-        best = (*best, (f"   {search.reason}", "warn" if search.state == "failed" else "dim"))
-    return [first, best, *_gauges(search.spent, search.limits, width)]
-
-
-def _gauges(spent: dict[str, float], limits: dict[str, float], width: int) -> list[Line]:
-    """A gauge a limit, as many side by side as fit; what is spent without a limit, as a number."""
-    parts: list[Line] = []
-    for name, limit in limits.items():
-        used = spent.get(name, 0.0)
-        words = f" {figures.amount(used)} of {figures.amount(limit)} {figures.LIMITS.get(name, (name, name))[1]}"
-        parts.append((*figures.gauge(used / limit if limit else 0.0, 12), (words, "")))
-    lines: list[Line] = []
-    line: Line = ()
-    for part in parts:
-        wide = sum(len(text) for text, _ in (*line, *part)) + 3
-        if line and wide > width:
-            lines.append(line)
-            line = ()
-        line = (*line, *((("   ", ""),) if line else ()), *part)
-    rest = [
-        f"{figures.amount(used)} {figures.LIMITS.get(name, (name, name))[1]}"
-        for name, used in spent.items()
-        if used and name not in limits
+def head_lines(line: SearchLine, best: SearchNode | None, width: int) -> list[Line]:
+    """What a search is, where it stands, what it has spent. best: the incumbent, where it is not the seed."""
+    search, curve = line.search, line.curve
+    state = (*figures.state_line(search.state, orphaned=line.orphaned), ("  ", ""), (search.task_name, "strong"))
+    first: list[Line] = [
+        (*state, (f" on {search.device}", "")),
+        ((f"{search.policy}, {search.generator}, {search.forecaster}", "dim"),),
+        ((figures.who(line.worker), "dim"),) if line.worker else (),
+        ((search.reason, "bad" if search.state == "failed" else "dim"),) if search.reason else (),
+        ((search.id, "faint"),),
     ]
-    return [*lines, (*line, ("   " + ", ".join(rest) if rest else "", "dim"))]
+    rose: Line = () if curve is None else ((figures.sparkline(curve.sampled(16)), "good" if curve.steps else "faint"),)
+    second: list[Line] = [_best(best), rose]
+    if curve is not None and curve.deferral_rate is not None:
+        made = sum(curve.decisions.values())
+        second.append((("deferred ", "dim"), (figures.percent(curve.deferral_rate), ""), (f" of {made:,}", "dim")))
+    second += [((f"{count:,} {name}", "dim"),) for name, count in search.counts.items() if count]
+    third: list[Line] = []
+    for name, limit in search.limits.items():
+        used = search.spent.get(name, 0.0)
+        words = f" {figures.amount(used)} of {figures.amount(limit)} {figures.LIMITS.get(name, (name, name))[1]}"
+        third.append((*figures.gauge(used / limit if limit else 0.0, 10), (words, "")))
+    for name, used in search.spent.items():
+        if used and name not in search.limits:
+            third.append(((f"{figures.amount(used)} {figures.LIMITS.get(name, (name, name))[1]}", "dim"),))
+    return [joined(first, width), joined(second, width), joined(third, width)]
+
+
+def _best(best: SearchNode | None) -> Line:
+    if best is None or best.log2_speedup is None:
+        return (("nothing measured is faster than the seed", "dim"),)
+    ends = figures.interval(best.log2_low, best.log2_high)
+    return ("★ best ", "best"), (f"S {figures.ratio(best.log2_speedup)}", "best"), (f"  {ends}", "dim")

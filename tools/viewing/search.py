@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from ...bench.broker import processes_alive
 from ...store import pages
 from ...store.database import Store
+from ...store.searches import SearchNode, node_of_row
 from .curves import Curves
 from .node import DecisionLine, NodeView, decision_line, node_view
 from .searches import SearchLine, search_line
@@ -37,9 +38,11 @@ class SearchAsk:
 
 @dataclass(frozen=True)
 class SearchSnapshot:
-    """The answer. node: of the line the tree's cursor is on; more: the tree or its marks are not all read yet."""
+    """The answer. best: the incumbent, where it is not the seed; node: of the line the tree's cursor is on; more: the tree or
+    its marks are not all read yet."""
 
     line: SearchLine
+    best: SearchNode | None
     tree: TreePage
     node: NodeView | None
     mark: NodeMark
@@ -77,6 +80,7 @@ class SearchReader:
         about = self._about(page, ask.tree)
         return SearchSnapshot(
             line=search_line(found[0], curves.get(search.id), self._is_alive),
+            best=self._best(store),
             tree=page,
             node=None if about is None else node_view(store, search, about),
             mark=self._mark(about),
@@ -84,6 +88,12 @@ class SearchReader:
             decisions=self._decisions(store, search.id, ask),
             more=more or not was_whole,
         )
+
+    def _best(self, store: Store) -> SearchNode | None:
+        if not self._tree.best:
+            return None
+        row = store.read_one("SELECT * FROM nodes WHERE id = ?", (self._tree.ids[self._tree.best],))
+        return None if row is None else node_of_row(row)
 
     def _about(self, page: TreePage, ask: TreeAsk) -> str | None:
         """The candidate under the cursor: of the line that the page was asked to find, else of the first."""

@@ -146,7 +146,9 @@ class SearchPage(NodeActions):
                 return _Answer(None, [], [], None)
             node = snapshot.node
             lines = [] if node is None else _detail(snapshot, node, view, width)
-            return _Answer(snapshot, head_lines(snapshot.line, wide), lines, None if node is None else node.node.id)
+            return _Answer(
+                snapshot, head_lines(snapshot.line, snapshot.best, wide), lines, None if node is None else node.node.id
+            )
 
         return answer
 
@@ -181,6 +183,7 @@ class SearchPage(NodeActions):
             made = snapshot.decisions
             log.show(Rows(made.total, made.first, tuple(log_row(*line) for line in made.lines)))
         self._titles()
+        self.offer_actions()
         if snapshot.more:
             self.ask_again()
 

@@ -105,6 +105,7 @@ class SearchesPage(SearchActions):
         self._curves, self._feed = Curves(), Feed()
         self._order, self._like, self._all = 0, "", False
         self._lines: dict[str, SearchLine] = {}
+        self._entries: dict[str, FeedEntry] = {}
 
     def body(self) -> ComposeResult:
         yield SearchesTable(id="searches")
@@ -137,9 +138,11 @@ class SearchesPage(SearchActions):
         table.note = (f"No search matches `{self._like}`. Esc clears the filter.",) if self._like else None
         rows = tuple(Row(line.search.id, _search_cells(line)) for line in found.lines)
         table.show(Rows(found.total, found.first, rows, found.at))
+        self._entries = {entry.id: entry for entry in answer.feed}
         self.query_one(FeedTable).show(
             Rows(len(answer.feed), 0, tuple(Row(entry.id, _feed_cells(entry)) for entry in answer.feed))
         )
+        self.offer_actions()
         if found.more:
             self.ask_again()
 
@@ -154,6 +157,15 @@ class SearchesPage(SearchActions):
     @on(Table.Wanted)
     def _wanted(self) -> None:
         self.ask_again()
+
+    @on(Table.Moved, "#searches")
+    def _moved(self) -> None:
+        self.offer_actions()
+
+    @on(Table.Chosen, "#feed")
+    def _open_kernel(self, event: Table.Chosen) -> None:
+        entry = self._entries.get(event.key or "")
+        self.viewer.open_kernel(None if entry is None else entry.kernel_id)
 
     @on(Table.Chosen, "#searches")
     def _open(self, event: Table.Chosen) -> None:

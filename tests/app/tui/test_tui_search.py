@@ -29,7 +29,8 @@ def test_the_tree_grows_while_it_is_watched(grown: Grown) -> None:
         grown.decide(grown.propose(child, "tiled"))
         await seat.rows("#tree", 3)
         await seat.until(lambda: "~1.15" in seat.text("#tree"), "the forecast")
-        assert "measurements" in seat.text("#head")
+        head = seat.text("#head")
+        assert "of 40 measurements" in head and "S 1.41  1.32 .. 1.52" in head and "deferred 100% of 2" in head
 
     drive(act, grown.path)
 
