@@ -173,12 +173,14 @@ def _bare(
     known_tasks: Callable[[], Sequence[Task]] | None,
 ) -> InputError:
     listed = "; ".join(f"line {entry.line}: {entry}" for entry in found) or "none that we understand"
+    triton = language == "triton"
     proposal = scaffold(language, found, task, known_tasks() if known_tasks is not None and task is None else ())
     return InputError(
         "the file has no kernel header, so its launch is unknown",
         value=name,
-        next_step=f"Give entry, args, grid and block, or paste this at its top and correct it:\n{proposal}\n"
-        f"Kernels found: {listed}",
+        next_step=f"Give entry, args{' and grid' if triton else ', grid and block'}, or paste this at its top and "
+        f"correct it:\n{proposal}\nKernels found: {listed}"
+        + ("\nOr give it a PyTorch side: a `ModelNew` or `custom_kernel` is measured as a program." if triton else ""),
     )
 
 

@@ -33,7 +33,8 @@ def scaffold(
     tunables = [parameter.name for parameter in signature.template if not parameter.is_type]
     tunables += [parameter.name for parameter in signature.parameters if parameter.constant]
     if tunables:
-        lines += ["[tune]", *(f"{name} = [128, 64]" for name in tunables if is_name(name))]
+        values = "[1024, 512]" if language == "triton" else "[128, 64]"
+        lines += ["[tune]", *(f"{name} = {values}" for name in tunables if is_name(name))]
     if language in ("triton", "torch"):
         return "\n".join([PYTHON_OPENING, *(f"# {line}" for line in lines), PYTHON_CLOSING])
     return "\n".join([C_OPENING, *lines, "*/"])
@@ -66,7 +67,8 @@ def _launch(language: Language, signature: Signature, task: Task | None) -> list
     lines = ["[[launch]]", f'entry = "{entry}"', f"args = [{args}]"]
     if language in ("cuda", "triton"):
         sizes = task.size_names if task is not None else tuple(entry.name for entry in scalars if _is_size(entry))
-        lines.append(f'grid = ["{f"cdiv({sizes[0]}, 256)" if sizes else "1"}"]')
+        blocks = (entry.name for entry in signature.parameters if entry.constant and is_name(entry.name))
+        lines.append(f'grid = ["{f"cdiv({sizes[0]}, {next(blocks, 256)})" if sizes else "1"}"]')
     if language == "cuda":
         lines.append("block = [256]")
     return lines
