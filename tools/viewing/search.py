@@ -38,8 +38,8 @@ class SearchAsk:
 
 @dataclass(frozen=True)
 class SearchSnapshot:
-    """The answer. best: the incumbent, where it is not the seed; node: of the line the tree's cursor is on; more: the tree or
-    its marks are not all read yet."""
+    """The answer. best: the incumbent, where it is not the seed; node: of the line the cursor of the tree is on; more:
+    the tree or its marks are not all read yet."""
 
     line: SearchLine
     best: SearchNode | None
