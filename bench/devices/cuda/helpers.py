@@ -121,9 +121,12 @@ class Helper:
 
 
 class Launchers:
-    """The launcher in use and a spare, so that a crash costs the next candidate no context."""
+    """The launcher in use and a spare, so that a crash costs the next candidate no context.
 
-    def __init__(self, ordinal: int, device_id: str, trusted_cubin: Path) -> None:
+    trusted_cubin: asked for the launcher's own kernels when the first process is there to load them.
+    """
+
+    def __init__(self, ordinal: int, device_id: str, trusted_cubin: Callable[[], Path]) -> None:
         self._ordinal = ordinal
         self._device_id = device_id
         self._trusted = trusted_cubin
@@ -158,7 +161,7 @@ class Launchers:
                 if self._current is not None:
                     self._current.close()  # reaped before the next one touches the device
                 self._current, self._spare = self._spare or Helper("launcher", self._ordinal), None
-                answer = self._current.ask("trust", cubin=str(self._trusted), deadline_s=CANARY_S)
+                answer = self._current.ask("trust", cubin=str(self._trusted()), deadline_s=CANARY_S)
                 reason = str(answer.get("text", ""))
                 if "fault" in answer or "refused" in answer:
                     continue

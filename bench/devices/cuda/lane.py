@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import cached_property, partial
 from importlib import resources
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
-from ....store.errors import DeviceError, InputError
+from ....store.errors import DeviceError, InputError, KforecastError
 from ....store.models import Case, Kernel, Launch, Task
 from ....store.models import Lane as LaneName
 from ...header.entry import instantiate
@@ -21,7 +23,7 @@ from .clock import ClockCost, clock_cost
 from .device import DeviceFacts, device_facts, require_packages
 from .helpers import Helper, HelperDied, Launchers
 from .monitor import Monitor
-from .profile import quick_rates
+from .profile import compile_bandwidth, quick_rates
 from .session import MOST_BATCHED, CudaSession, Prepared
 
 SLAB_SHARE = 0.35
@@ -142,12 +144,17 @@ class CudaLane:
     @property
     def _pool(self) -> Launchers:
         if self._launchers is None:
-            self._launchers = Launchers(self.ordinal, self.device_id, self._trusted)
+            self._launchers = Launchers(self.ordinal, self.device_id, lambda: self._trusted)
         return self._launchers
 
     def warm_up(self) -> None:
-        """Start every helper process, without waiting for it."""
+        """Start every helper process and compile what they will need, without waiting for it."""
         _ = self.oracle, self._pool
+        works: list[Callable[[], object]] = [lambda: self._trusted]
+        if self.rates is None:
+            works.append(lambda: compile_bandwidth(self.facts.arch))
+        for work in works:
+            Thread(target=_ahead, args=(work,), name="kforecast-ahead", daemon=True).start()
 
     @cached_property
     def slab_limit(self) -> int:
@@ -233,3 +240,9 @@ class CudaLane:
         if self.rates is None:
             return None
         return floor_us(task, case, self.rates, self.facts.l2_bytes, launch_us=self.empty_us)
+
+
+def _ahead(work: Callable[[], object]) -> None:
+    """Do work that fills the compile cache. What fails here fails again where it is needed, and is told there."""
+    with suppress(KforecastError):
+        work()

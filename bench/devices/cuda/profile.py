@@ -98,6 +98,11 @@ def quick_rates(lane: CudaLane) -> DeviceRates:
     return rates_of({**found, "arch": facts.arch, "sm_count": facts.sm_count, "boost_mhz": facts.boost_mhz})
 
 
+def compile_bandwidth(arch: str) -> None:
+    """Compile what `quick_rates` will load."""
+    build_profile("bandwidth.cu", _BANDWIDTH, arch)
+
+
 def rates_of(profile: Mapping[str, Any]) -> DeviceRates:
     """The rates that floors follow from, none below what the device can do.
 

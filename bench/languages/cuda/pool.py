@@ -127,15 +127,20 @@ class WorkerPool:
 class CompilePool(WorkerPool):
     """A pool of workers that hold NVRTC.
 
-    fork_ahead: make each job's child before the job, as workers do by themselves where NVRTC cannot be warmed up once
-    for all of them.
+    fork_ahead: make each job's child before the job, instead of warming NVRTC up once for all of them. Workers do it
+    by themselves where NVRTC, warmed up, keeps a thread, as 13.0 does on machines with many cores; None: at once where
+    there are more than two.
     """
 
     def __init__(
-        self, toolchain: Toolchain | None = None, *, workers: int | None = None, fork_ahead: bool = False
+        self, toolchain: Toolchain | None = None, *, workers: int | None = None, fork_ahead: bool | None = None
     ) -> None:
         self.toolchain = toolchain or find_toolchain()
-        arguments = [str(self.toolchain.nvrtc), str(self.toolchain.builtins), *([FORK_AHEAD] if fork_ahead else [])]
+        if fork_ahead is None:
+            fork_ahead = len(os.sched_getaffinity(0)) > 2
+        arguments = [str(self.toolchain.nvrtc), str(self.toolchain.builtins)]
+        arguments += [f"-I{folder}" for folder in self.toolchain.include_dirs]
+        arguments += [FORK_AHEAD] if fork_ahead else []
         super().__init__(f"{__package__}.worker", arguments, install=INSTALL, workers=workers)
 
     def compile(

@@ -82,7 +82,8 @@ def main() -> None:
         os.execv(sys.executable, [sys.executable, "-m", __spec__.name, *sys.argv[1:], FORK_AHEAD])
     if threads != 1:
         raise RuntimeError(f"{threads} threads in the compile worker: forking would not be safe")
-    serve(control, lambda job, blobs: _compile(nvrtc, job, blobs), warm_up if fork_ahead else None)
+    first = {"options": [word for word in sys.argv[4:] if word.startswith("-I")]}
+    serve(control, lambda job, blobs: _compile(nvrtc, job, blobs), warm_up if fork_ahead else None, first)
 
 
 @dataclass
@@ -111,15 +112,19 @@ def serve(
     control: int,
     compile_job: Callable[[Job, Blobs], tuple[Job, Blobs]],
     warm_up: Callable[[], None] | None = None,
+    first: Job | None = None,
 ) -> None:
     """Do jobs until the client closes its end; those of kind `command` here, the others by `compile_job`, in a child.
 
     Only in a process of one thread, which forks for every job. With `warm_up` the next job's child is forked when one
-    is done, and warms up while nobody waits, behind the fence that the job before needed.
+    is done, and warms up while nobody waits, behind the fence that the job before needed; the first one's behind that
+    of a job like `first`.
     """
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
     write_all(control, encode({"ready": True}))
     spare: _Child | None = None
+    if warm_up is not None and first is not None:
+        spare = _fork(compile_job, control, _fence_of(first), warm_up)
     try:
         while (frame := read_frame(control, JOB_BYTES)) is not None:
             job, blobs = decode(frame)

@@ -95,7 +95,7 @@ def test_closing_twice_is_no_error_and_leaves_no_descriptor() -> None:
 
 
 def test_a_dead_launcher_is_replaced_by_the_spare(tmp_path: Path) -> None:
-    launchers = Launchers(0, "GPU-test", tmp_path / "trusted.cubin")
+    launchers = Launchers(0, "GPU-test", lambda: tmp_path / "trusted.cubin")
     first = launchers.current("00")
     with pytest.raises(HelperDied):
         first.ask("die")
@@ -107,7 +107,7 @@ def test_a_dead_launcher_is_replaced_by_the_spare(tmp_path: Path) -> None:
 
 def test_a_wedged_device_is_set_aside_and_comes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PRETEND", "wedged")
-    launchers = Launchers(0, "GPU-wedged", tmp_path / "trusted.cubin")
+    launchers = Launchers(0, "GPU-wedged", lambda: tmp_path / "trusted.cubin")
     with pytest.raises(DeviceError, match="set aside"):
         launchers.current("00")
     told = quarantined_device("GPU-wedged")
