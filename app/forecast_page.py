@@ -9,7 +9,7 @@ import click
 from ..store.bins import BINS
 from ..store.errors import KforecastError
 from ..tools.forecast_results import ForecastResult
-from ..tools.words import first_line, interval_text, ratio_text
+from ..tools.words import first_line, ratio_text, span_text
 from .output import Column, bold, dim, paragraph, shorten, table
 
 _LABEL = 13
@@ -53,7 +53,7 @@ def forecasts_page(results: Sequence[ForecastResult | KforecastError], files: Se
                     Column("faster", [_percent(r.p_faster) for _, r in good], right=True),
                     Column("correct", [_percent(r.p_correct) for _, r in good], right=True),
                     Column("S", [ratio_text(r.speedup_median) for _, r in good], right=True),
-                    Column("80%", [interval_text(r.speedup_p10, r.speedup_p90) for _, r in good], right=True, drop=1),
+                    Column("80%", [_span(r) for _, r in good], right=True, drop=1),
                     Column("kernel id", [r.candidate_id for _, r in good], drop=2),
                 ]
             )
@@ -113,6 +113,10 @@ def _brief(result: ForecastResult) -> list[str]:
 def _next(result: ForecastResult) -> str:
     """What to do now, in the command line's words."""
     return result.next.replace("detail=brief", "--detail brief").replace("own={", "--own {")
+
+
+def _span(result: ForecastResult) -> str:
+    return "" if result.speedup_median is None else span_text(result.speedup_p10, result.speedup_p90)
 
 
 def _wins(result: ForecastResult) -> float:

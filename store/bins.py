@@ -27,7 +27,8 @@ _NAMES = (
     "high_speedup",
     "extreme_speedup",
 )
-_EDGE_TEXT = ("1/4", "1/2", "1/√2", "1", "√2", "2", "4")
+EDGE_TEXT = ("1/4", "1/2", "1/√2", "1", "√2", "2", "4")
+"""The edges as people read them."""
 
 
 @dataclass(frozen=True)
@@ -49,8 +50,8 @@ class Bin:
     @property
     def range_text(self) -> str:
         """The range as prompts and plots print it, e.g. `1 < S <= √2`."""
-        low = "" if self.number == 1 else f"{_EDGE_TEXT[self.number - 2]} < "
-        high = "" if self.number == len(_NAMES) else f" <= {_EDGE_TEXT[self.number - 1]}"
+        low = "" if self.number == 1 else f"{EDGE_TEXT[self.number - 2]} < "
+        high = "" if self.number == len(_NAMES) else f" <= {EDGE_TEXT[self.number - 1]}"
         return f"{low}S{high}"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from .database import Store, Value
-from .models import Verdict
+from .models import Effort, Verdict
 
 
 @dataclass(frozen=True)
@@ -26,11 +26,16 @@ class Reading:
     created_at: str
     censored: int
     """1: stopped early because clearly slower, so that the numbers are rough."""
+    effort: Effort
+    noise_pct: float | None
+    log2_low: float | None
+    """Ends of the interval of log2 S; None: unbounded, or no ratio."""
+    log2_high: float | None
 
 
 _COLUMNS = (
     "id, task_name, kernel_id, baseline_id, verdict, log2_speedup, time_us, baseline_us, percent_of_floor, "
-    "launch_mode, created_at, censored"
+    "launch_mode, created_at, censored, effort, noise_pct, log2_low, log2_high"
 )
 
 

@@ -20,7 +20,18 @@ Form = Literal["table", "changes", "source"]
 _MOST_CHANGED_LINES = 40
 _MOST_SOURCE_CHARACTERS = 24_000
 _IDEA_CHARACTERS = 60
+_LIST_CHARACTERS = 120
 _MOST_TRAITS = 5
+_UNPAIRED = "unpaired"
+TRAIT_WORDS: dict[str, str] = {
+    "loops": "loops", "branches": "ifs", "unroll": "unroll hints", "vector4": "wide vectors",
+    "vector2": "narrow vectors", "shared": "shared arrays", "barriers": "barriers", "shuffles": "warp shuffles",
+    "atomics": "atomics", "tensor_core": "tensor-core products", "async_copy": "asynchronous copies",
+    "cache_hints": "cache hints or prefetches", "exp_log": "exp/log calls", "divide_sqrt": "divisions or roots",
+    "restrict": "restrict", "openmp": "OpenMP pragmas",
+}  # fmt: skip
+"""The constructs that are counted (`structure.traits`), in words that need no explanation but one."""
+_VECTORS = "wide vectors: float4, __m256 and the like, narrow: float2, half2, __m128"
 
 
 def brief(query: Query, *, sources: bool = True, form: Form = "table") -> str:
@@ -74,11 +85,15 @@ def fenced(label: str, text: str) -> str:
 
 
 def facts_line(query: Query) -> str:
-    """Facts of all sides on one line, or nothing where nothing is known."""
-    sides = [("base", query.baseline)] + [(_label(n, query), side) for n, side in enumerate(query.candidates, 1)]
-    said = [
-        f"{label.removeprefix('candidate ')} {_facts(side.facts)}" for label, side in sides if side.facts is not None
-    ]
+    """Facts of all sides on one line, sides with the same facts together; nothing where nothing is known."""
+    sides = [("base", query.baseline)] + [(f"c{number}", side) for number, side in enumerate(query.candidates, 1)]
+    same: dict[str, list[str]] = {}
+    for label, side in sides:
+        if side.facts is not None:
+            same.setdefault(_facts(side.facts), []).append(label)
+    if list(same) == ["compiles"] and len(same["compiles"]) == len(sides):
+        return "facts: all compile"
+    said = [f"{', '.join(labels)} {text}" for text, labels in same.items()]
     return f"facts: {'; '.join(said)}" if said else ""
 
 
@@ -111,19 +126,47 @@ def _baseline_line(query: Query) -> str:
     line = f"baseline: {query.baseline_us:.4g} us, geometric mean over the timed cases"
     if query.floor_us:
         line += f"; floor {query.floor_us:.4g} us, so at most {query.baseline_us / query.floor_us:.3g}x is left"
+    elif query.no_floor:
+        line += f"; {query.no_floor}"
     return line
 
 
 def _table(query: Query) -> str:
-    rows: list[tuple[str, ...]] = [("#", "S", "us", "floor", "like", "tunables", "text")]
+    tunables = any(kernel.tunables for kernel in _kernels(query))
+    rows: list[tuple[str, ...]] = [("#", "S", "95%", "us", "floor", "like", "tunables", "difference")]
     rows.append(_base_row(query))
     rows.extend(_candidate_row(number, side.kernel, query) for number, side in enumerate(query.candidates, 1))
     rows.extend(_sibling_row(number, sibling, query) for number, sibling in enumerate(_ranked(query), 1))
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-    head = "measured here (S over the same baseline; like: the side it resembles most; text: what differs from it):"
+    shown = [column for column, name in enumerate(rows[0]) if _shown(name, query, tunables)]
+    widths = {column: max(len(row[column]) for row in rows) for column in shown}
+    lines = ["  ".join(row[column].ljust(widths[column]) for column in shown).rstrip() for row in rows]
     none = [] if query.siblings else ["no siblings measured yet"]
-    return "\n".join([head, *lines, *none])
+    return "\n".join([_head(query, "\n".join(lines)), *lines, *none])
+
+
+def _kernels(query: Query) -> list[Kernel]:
+    sides = [query.baseline.kernel, *(side.kernel for side in query.candidates)]
+    return [*sides, *(sibling.kernel for sibling in query.siblings)]
+
+
+def _shown(column: str, query: Query, tunables: bool) -> bool:
+    """Columns in which nothing would stand are left out."""
+    if column == "95%":
+        return bool(query.siblings)
+    return {"floor": bool(query.floor_us), "tunables": tunables}.get(column, True)
+
+
+def _head(query: Query, table: str) -> str:
+    """What the columns mean, as far as something stands in them."""
+    said = ["S over base"]
+    if query.siblings:
+        said = ["S over base, from measured pairs, with its 95% interval", "us: base's time / S"]
+    if any(sibling.unpaired for sibling in query.siblings):
+        said.append(f"{_UNPAIRED}: from times of different runs, which drift")
+    said += ["like: the side it resembles most", "difference: from that side, counts of constructs as old>new"]
+    if " vectors " in table:
+        said.append(_VECTORS)
+    return f"measured here ({'; '.join(said)}):"
 
 
 def _ranked(query: Query) -> list[Sibling]:
@@ -135,13 +178,13 @@ def _base_row(query: Query) -> tuple[str, ...]:
     time = "-" if query.baseline_us is None else f"{query.baseline_us:.4g}"
     known = query.baseline_us is not None and query.floor_us is not None
     floor = f"{100 * (query.floor_us or 0) / (query.baseline_us or 1):.0f}%" if known else "-"
-    return "base", "1", time, floor, "-", _tunables(query.baseline.kernel) or "-", "-"
+    return "base", "1", "-", time, floor, "-", _tunables(query.baseline.kernel) or "-", "-"
 
 
 def _candidate_row(number: int, kernel: Kernel, query: Query) -> tuple[str, ...]:
     base = query.baseline.kernel
     like = f"base {100 * similarity(kernel, base):.0f}%"
-    return f"c{number}", "?", "?", "?", like, _tunables(kernel) or "-", _difference(base, kernel)
+    return f"c{number}", "?", "?", "?", "?", like, _tunables(kernel) or "-", difference(base, kernel)
 
 
 def _sibling_row(number: int, sibling: Sibling, query: Query) -> tuple[str, ...]:
@@ -150,10 +193,19 @@ def _sibling_row(number: int, sibling: Sibling, query: Query) -> tuple[str, ...]
     floor = "-" if sibling.percent_of_floor is None else f"{sibling.percent_of_floor:.0f}%"
     name, nearest = _nearest(sibling.kernel, query)
     like = f"{name} {100 * similarity(sibling.kernel, nearest):.0f}%"
-    what = _difference(nearest, sibling.kernel)
+    what = difference(nearest, sibling.kernel)
     if sibling.idea:
         what = f"{what} “{_one_line(sibling.idea, _IDEA_CHARACTERS)}”"
-    return f"s{number}", speedup, time, floor, like, _tunables(sibling.kernel) or "-", what
+    return f"s{number}", speedup, _interval(sibling), time, floor, like, _tunables(sibling.kernel) or "-", what
+
+
+def _interval(sibling: Sibling) -> str:
+    if sibling.log2_speedup is None:
+        return "-"
+    if sibling.unpaired:
+        return _UNPAIRED
+    low, high = (None if end is None else f"{2.0**end:.3g}" for end in (sibling.log2_low, sibling.log2_high))
+    return "-" if low is None and high is None else f"{low or ''}..{high or ''}"
 
 
 def _nearest(kernel: Kernel, query: Query) -> tuple[str, Kernel]:
@@ -162,14 +214,38 @@ def _nearest(kernel: Kernel, query: Query) -> tuple[str, Kernel]:
     return max([*sides, ("base", query.baseline.kernel)], key=lambda side: similarity(kernel, side[1]))
 
 
-def _difference(base: Kernel, kernel: Kernel) -> str:
-    """How the counts of constructs differ, the largest changes first; `same text` for equal sources."""
-    if plain(base) == plain(kernel):
+def difference(base: Kernel, kernel: Kernel) -> str:
+    """What a kernel has that the other has not: options, includes, launches; then how the counts of constructs differ,
+    the largest changes first. What differs in tunables alone stands in their column."""
+    found = [*_lists_differ(base, kernel)]
+    if plain(base) != plain(kernel):
+        old, new = traits(base), traits(kernel)
+        changed = [(name, old[name], new[name]) for name in new if old[name] != new[name]]
+        changed.sort(key=lambda item: (-abs(item[2] - item[1]) / (1 + item[1]), item[0]))
+        counts = ", ".join(f"{TRAIT_WORDS[name]} {a}>{b}" for name, a, b in changed[:_MOST_TRAITS])
+        found.append(counts or "other text")
+    elif not found:
         return "same text"
-    old, new = traits(base), traits(kernel)
-    changed = [(name, old[name], new[name]) for name in new if old[name] != new[name]]
-    changed.sort(key=lambda item: (-abs(item[2] - item[1]) / (1 + item[1]), item[0]))
-    return " ".join(f"{name} {a}>{b}" for name, a, b in changed[:_MOST_TRAITS]) or "other text"
+    return "; ".join(found)
+
+
+def _lists_differ(base: Kernel, kernel: Kernel) -> Iterator[str]:
+    """Options, includes and launches that only one of the two has."""
+    if base.language != kernel.language:
+        yield f"{kernel.language} instead of {base.language}"
+    for what, old, new in (
+        ("options", base.options, kernel.options),
+        ("includes", tuple(base.includes), tuple(kernel.includes)),
+    ):
+        told = [f"+{one}" for one in new if one not in old] + [f"without {one}" for one in old if one not in new]
+        if told:
+            yield _one_line(f"{what} {' '.join(told)}", _LIST_CHARACTERS)
+        elif what == "options" and old != new:
+            yield "options in another order"
+    shapes = [[(one.grid, one.block, one.smem) for one in each.launches] for each in (base, kernel)]
+    if kernel.language == "cuda" and shapes[0] != shapes[1]:
+        launches = [f"grid ({', '.join(grid)}) block ({', '.join(block)})" for grid, block, _ in shapes[1]]
+        yield _one_line(f"launch {' + '.join(launches)}", _LIST_CHARACTERS)
 
 
 def _sibling_texts(query: Query, form: Form) -> Iterator[str]:

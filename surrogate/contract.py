@@ -27,6 +27,11 @@ class Sibling(Noun):
     time_us: float | None = None
     log2_speedup: float | None = None
     """Over the query's baseline; None where the verdict is not `ok`."""
+    log2_low: float | None = None
+    """Ends of its 95% interval; None: unbounded, or not known."""
+    log2_high: float | None = None
+    unpaired: bool = False
+    """S is the ratio of two times of different runs, which says less than any interval would: times drift."""
     percent_of_floor: float | None = None
     facts: Facts | None = None
     idea: str = ""
@@ -46,6 +51,8 @@ class Query(Noun):
     baseline_us: float | None = None
     """Measured, microseconds, geometric mean over the timed cases."""
     floor_us: float | None = None
+    no_floor: str = ""
+    """Why the floor is not known, and what would make it known."""
     candidates: tuple[Side, ...] = Field(min_length=1, max_length=MOST_CANDIDATES)
     siblings: tuple[Sibling, ...] = ()
     record: tuple[str, ...] = ()

@@ -4,6 +4,9 @@ The two open bins end one octave beyond their edge (their midpoint in the bin ta
 support is [-3, 3]. Uniform is the least one can add to what the forecaster said; a slope inside a bin would move the
 median only where the neighbours' bins already do. Mirroring the bins mirrors the distribution.
 
+Where an open bin ends is ours, not the forecaster's: who puts 0.87 above 4 has not said that S stays below 8. So an
+interval whose end lies in an open bin is open there (`opened`), wherever intervals are told or held to what came.
+
 Arrays: `p_bins` is (8,) or (n, 8), rows sum to 1.
 """
 
@@ -62,6 +65,16 @@ def quantile(p_bins: ArrayLike, level: float) -> Array:
     inside = KNOTS[low - 1] + share * _WIDTHS[low - 1]
     # Where one knot, or the whole of a gap, lies at the level, `high` lies beyond `low`.
     return np.asarray(np.where(high > low, (KNOTS[low] + KNOTS[high - 1]) / 2, inside))
+
+
+def opened(low: ArrayLike, high: ArrayLike) -> tuple[Array, Array]:
+    """An interval of log2 S between two quantiles, (n,) or 0-d each: an end in an open bin becomes infinite.
+
+    An end at 1/4 or 4 itself is in no open bin: beyond it lies no more than the share that the interval leaves out.
+    """
+    ends = np.asarray(low, dtype=np.float64), np.asarray(high, dtype=np.float64)
+    below, above = LOG2_EDGES[0] - _SLACK, LOG2_EDGES[-1] + _SLACK
+    return np.where(ends[0] < below, -np.inf, ends[0]), np.where(ends[1] > above, np.inf, ends[1])
 
 
 def mean(p_bins: ArrayLike) -> Array:

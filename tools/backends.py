@@ -8,27 +8,24 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from ..store import consents, readings
+from ..store import consents
 from ..store.database import Store
 from ..store.errors import InputError
 from ..store.models import Language
 from ..store.paths import runtime_dir
 from ..store.spend import Cap
 from ..surrogate.backends.base_rate import NAME as BASE_RATE
-from ..surrogate.backends.base_rate import BaseRate
+from ..surrogate.backends.base_rate import TaskRate
 from ..surrogate.backends.learned import NAME as LEARNED
 from ..surrogate.backends.learned import Learned
 from ..surrogate.backends.protocol import Backend
-from ..surrogate.contract import Reply
-from ..surrogate.metrics.controls import base_rate
-from ..surrogate.metrics.rows import Truth
+from ..surrogate.contract import Sibling
 from .config import Config
 from .learned import model_for
 from .places import Place
 from .spending import StoreLedger
 
 LITELLM = "litellm:"
-_BASE_RATE_ROWS = 2000
 _CALLS = 8
 """Calls to models in flight at a time, among all processes of the user."""
 
@@ -53,27 +50,29 @@ def choose_backend(
     languages: Sequence[Language],
     config: Config,
     consent: bool = False,
+    measured: Sequence[Sibling] = (),
 ) -> Chosen:
     """The backend asked for, or by default: `learned` where it is trained for this, else the configured model, else
-    `base-rate`. consent: the user agrees, now and from now on, that sources go to the hosted model.
+    `base-rate`. measured: what `base-rate` counts. consent: the user agrees, now and from now on, that sources go to
+    the hosted model.
 
     Raises InputError for a name that is no backend; ConsentNeeded where a hosted model was asked for without consent.
     """
     if asked is not None:
-        return Chosen(_named(store, asked, place, languages, config, consent))
+        return Chosen(_named(store, asked, place, languages, config, consent, measured))
     hint = ""
     try:
         if model_for(store, languages, place.kind) is not None:
-            return Chosen(_learned(store, place, languages))
+            return Chosen(_learned(store, place, languages, measured))
     except InputError as error:  # a model of another version is no model; asked for by name it is told
         hint = str(error)
     model = configured_model(config)
     if model is None:
-        return Chosen(_base_rate(store, place, stands_in_for=LEARNED), hint)
+        return Chosen(TaskRate(measured, stands_in_for=LEARNED), hint)
     try:
-        return Chosen(_named(store, model, place, languages, config, consent), hint)
+        return Chosen(_named(store, model, place, languages, config, consent, measured), hint)
     except ConsentNeeded as error:
-        return Chosen(_base_rate(store, place, stands_in_for=LEARNED), f"{error.what}. {error.next_step}")
+        return Chosen(TaskRate(measured, stands_in_for=LEARNED), f"{error.what}. {error.next_step}")
 
 
 def configured_model(config: Config) -> str | None:
@@ -86,12 +85,18 @@ def configured_model(config: Config) -> str | None:
 
 
 def _named(
-    store: Store, name: str, place: Place, languages: Sequence[Language], config: Config, consent: bool
+    store: Store,
+    name: str,
+    place: Place,
+    languages: Sequence[Language],
+    config: Config,
+    consent: bool,
+    measured: Sequence[Sibling],
 ) -> Backend:
     if name == BASE_RATE:
-        return _base_rate(store, place)
+        return TaskRate(measured)
     if name == LEARNED:
-        return _learned(store, place, languages)
+        return _learned(store, place, languages, measured)
     if name.startswith(LITELLM) and len(name) > len(LITELLM):
         ask_first(store, name, config.api_base, consent)
         from ..surrogate.backends.chat import ChatSettings
@@ -111,24 +116,9 @@ def _named(
     raise InputError("there is no such backend", value=name, next_step=step)
 
 
-def _learned(store: Store, place: Place, languages: Sequence[Language]) -> Learned:
+def _learned(store: Store, place: Place, languages: Sequence[Language], measured: Sequence[Sibling]) -> Learned:
     """The learned forecaster, which steps aside by itself where it is not trained."""
-    model = model_for(store, languages, place.kind)
-    return Learned(model, _rate(store, place) if model is None else base_rate(()))  # a trained one needs no stand-in
-
-
-def _base_rate(store: Store, place: Place, stands_in_for: str = "") -> BaseRate:
-    return BaseRate(_rate(store, place), stands_in_for=stands_in_for)
-
-
-def _rate(store: Store, place: Place) -> Reply:
-    found = readings.find(store, device=place.device, device_id=place.device_id, limit=_BASE_RATE_ROWS)
-    truths = [
-        Truth(r.task_name, r.baseline_id or "", r.kernel_id, r.verdict == "ok", r.log2_speedup)
-        for r in found
-        if r.verdict != "unsupported" and (r.verdict != "ok" or r.log2_speedup is not None)
-    ]
-    return base_rate(truths)
+    return Learned(model_for(store, languages, place.kind), measured)
 
 
 def ask_first(store: Store, name: str, api_base: str | None, consent: bool) -> None:

@@ -15,7 +15,7 @@ from ..store.models import Facts, Forecast, Kernel, Task
 from ..surrogate.backends.agent import AgentBackend
 from ..surrogate.backends.protocol import Backend
 from ..surrogate.brief import brief as brief_text
-from ..surrogate.contract import MOST_CANDIDATES, Answer, Query, Reply, Side, forecast_of
+from ..surrogate.contract import MOST_CANDIDATES, Answer, Query, Reply, Sibling, Side, forecast_of
 from ..surrogate.decision import Decided, decide
 from ..surrogate.siblings import choose
 from .backends import choose_backend
@@ -24,12 +24,15 @@ from .facts import facts_of
 from .forecast_results import ForecastResult, forecast_result
 from .hits import TOLD
 from .kernels import Asked, Named, device_for, find_baseline, find_kernel, remember
+from .measured import RIGHT_AGAIN, found_right, told_of
 from .neighbours import MOST_SIBLINGS, Known, known_of, pool_of, with_facts
 from .own import Owned, OwnGiven, owned_many
 from .pairs import Standing, newest_agent, standing_of
 from .places import Place, place_of
 
 Detail = Literal["concise", "brief", "full"]
+AGENT = "agent:"
+_NO_FLOOR = "no floor: the work depends on the data"
 _CACHED = 1024
 _facts: dict[tuple[str, str | None], Facts] = {}
 
@@ -208,8 +211,8 @@ class _Asking:
         place, known = self._place(first), self._known_of(first)
         baseline = _side(first.baseline, place)
         sides = [_side(pair.candidate, place) for pair in pairs]
-        backend, hint = self._backend(pairs, place)
         pool = pool_of(self.store, known, baseline.kernel.id)
+        backend, hint = self._backend(pairs, place, pool)
         siblings = choose(pool, baseline.kernel, [side.kernel for side in sides], count=MOST_SIBLINGS)
         query = Query(
             task=first.candidate.task,
@@ -219,11 +222,12 @@ class _Asking:
             baseline=baseline,
             baseline_us=known.baseline_us,
             floor_us=known.floor_us,
+            no_floor=_NO_FLOOR if first.candidate.task.data_dependent else place.no_floor,
             candidates=tuple(sides),
             siblings=with_facts(self.store, siblings, known),
             record=self._record(backend.name, place),
         )
-        answer = backend.forecast(query)
+        answer = _as_found(backend.forecast(query), query, known)
         standing = standing_of(self.store, answer.forecaster, place, self.alpha)  # another's, where one stepped aside
         text = self._brief(query)
         results: dict[int, ForecastResult | KforecastError] = {}
@@ -244,7 +248,7 @@ class _Asking:
             self._known[key] = known_of(self.store, key[0], self._place(pair), key[1])
         return self._known[key]
 
-    def _backend(self, pairs: Sequence[_Pair], place: Place) -> tuple[Backend, str]:
+    def _backend(self, pairs: Sequence[_Pair], place: Place, pool: Sequence[Sibling]) -> tuple[Backend, str]:
         own = [pair.own for pair in pairs if pair.own is not None]
         if own:
             return AgentBackend(own[0].forecaster, [one.numbers for one in own]), ""
@@ -255,13 +259,14 @@ class _Asking:
             languages=[pair.candidate.kernel.language for pair in pairs],
             config=self.config,
             consent=self.consent,
+            measured=pool,
         )
         return chosen.backend, chosen.hint
 
     def _record(self, forecaster: str, place: Place) -> tuple[str, ...]:
         """The record of who will read the brief: the forecaster asked, or the agent that is about to be."""
         reader = None
-        if self.detail != "concise" and not forecaster.startswith("agent:"):
+        if self.detail != "concise" and not forecaster.startswith(AGENT):
             reader = newest_agent(self.store, place)
         return standing_of(self.store, reader or forecaster, place, self.alpha).record
 
@@ -275,20 +280,27 @@ class _Asking:
         self, pair: _Pair, query: Query, number: int, answer: Answer, standing: Standing, known: Known, hint: str
     ) -> ForecastResult:
         side, reply = query.candidates[number], answer.replies[number]
-        decided = decide(
-            reply,
-            calibration=standing.calibration,
-            promise=standing.promise,
-            facts=side.facts,
-            drift=standing.drift,
-            not_trained=answer.not_trained,
-            same_program=side.kernel.source_id == query.baseline.kernel.source_id,
-        )
-        if reply is None and answer.problems:
-            decided = replace(decided, reason=f"{decided.reason} {answer.problems[-1]}")
-        calibrated = None if reply is None else standing.calibration.apply(reply)
-        made, audited = self._save(forecast_of(query, number, answer), decided, calibrated)
-        measured = known.of_pair(side.kernel.id, query.baseline.kernel.id)
+        same_program = side.kernel.source_id == query.baseline.kernel.source_id
+        compiles = side.facts is None or side.facts.ok
+        told = told_of(known, side.kernel.id, query.baseline.kernel.id) if compiles and not same_program else None
+        if told is not None and pair.own is None:
+            made, audited, decided = None, False, told.decided
+            calibrated: Reply | None = told.reply
+        else:
+            told = None
+            decided = decide(
+                reply,
+                calibration=standing.calibration,
+                promise=standing.promise,
+                facts=side.facts,
+                drift=standing.drift,
+                not_trained=answer.not_trained,
+                same_program=same_program,
+            )
+            if reply is None and answer.problems:
+                decided = replace(decided, reason=f"{decided.reason} {answer.problems[-1]}")
+            calibrated = None if reply is None else standing.calibration.apply(reply)
+            made, audited = self._save(forecast_of(query, number, answer), decided, calibrated)
         return forecast_result(
             called=Path(pair.candidate.called).name,
             against=Path(pair.baseline.called).name,
@@ -303,7 +315,8 @@ class _Asking:
             standing=standing,
             not_trained=answer.not_trained,
             facts=side.facts,
-            already_measured=None if measured is None else measured.id,
+            already_measured=known.of_pair(side.kernel.id, query.baseline.kernel.id),
+            told=told,
             hint=hint,
         )
 
@@ -320,6 +333,19 @@ class _Asking:
         decision = told_too.record(made.id, seed=secrets.token_hex(16))
         forecasts.save(self.store, made, decision)
         return made, decision.audited
+
+
+def _as_found(answer: Answer, query: Query, known: Known) -> Answer:
+    """An answer that knows which candidates were found right already. An agent's numbers are its own."""
+    if answer.forecaster.startswith(AGENT):
+        return answer
+    replies = [
+        reply.model_copy(update={"p_correct": RIGHT_AGAIN})
+        if reply is not None and found_right(known, side.kernel.id)
+        else reply
+        for reply, side in zip(answer.replies, query.candidates, strict=True)
+    ]
+    return answer.model_copy(update={"replies": tuple(replies)})
 
 
 def _side(named: Named, place: Place) -> Side:

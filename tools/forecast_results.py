@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -10,10 +11,13 @@ from ..store.models import DecisionKind, Facts, Forecast
 from ..surrogate.contract import Reply
 from ..surrogate.decision import Decided
 from ..surrogate.decision import Said as Side
+from ..surrogate.density import opened
+from .measured import NAME as MEASURED
+from .measured import Told
 from .pairs import Standing
-from .words import interval_text, ratio_text
+from .words import ratio_text, span_text
 
-CalibrationState = Literal["local", "atlas", "none", "not_trained_for_this_device"]
+CalibrationState = Literal["local", "atlas", "none", "not_trained_for_this_device", "measured"]
 _REASON = 220
 _ERROR = 120
 
@@ -47,8 +51,9 @@ class ForecastResult(Answer):
     """The answer of `forecast`.
 
     Probabilities and S are calibrated; p_faster, S and p_bins hold given that the kernel is correct. speedup_p10 and
-    speedup_p90 are the ends of the 80% interval. A field without a value is null. calibration.state: `none` means that
-    nothing is promised; the ranking is still worth something.
+    speedup_p90 are the ends of the 80% interval; null: it is open there, below 1/4 or above 4, where no bin ends. A
+    field without a value is null. calibration.state: `none` means that nothing is promised; the ranking is still worth
+    something. Where backend is `measured` nobody forecast: S follows from what was measured, and no forecast is kept.
     """
 
     summary: str
@@ -91,18 +96,26 @@ def forecast_result(
     not_trained: bool,
     facts: Facts | None,
     already_measured: str | None,
+    told: Told | None = None,
     brief: str | None = None,
     hint: str = "",
 ) -> ForecastResult:
     """The answer for one candidate. reply: calibrated. called, against: candidate and baseline as people call them.
-    audited: the audit drew it. hint: what the choice of backend left to say. What does not compile is not correct and
-    has no S, whatever was forecast of it."""
+    audited: the audit drew it. told: what measurements say, which then stands instead of a forecast. hint: what the
+    choice of backend left to say. What does not compile is not correct and has no S, whatever was forecast of it."""
     calibration = standing.calibration
     fails = facts is not None and not facts.ok
-    if fails:
+    wrong = told is not None and told.log2 is None
+    known = None if reply is None else reply.p_correct
+    if fails or wrong:
         reply = None
+    span = _span(reply, told)
+    if told is not None:
+        backend, hint = MEASURED, ""
     return ForecastResult(
-        summary=f"{called} does not compile: drop it." if fails else _summary(called, against, reply, decided),
+        summary=f"{called} does not compile: drop it."
+        if fails
+        else _summary(called, against, reply, decided, span, told),
         forecast_id=None if forecast is None else forecast.id,
         candidate_id=candidate_id,
         baseline_id=baseline_id,
@@ -110,15 +123,15 @@ def forecast_result(
         decision=decided.kind,
         answer=decided.answer,
         reason=_short(decided.reason, _REASON),
-        p_correct=0.0 if fails else None if reply is None else round(reply.p_correct, 3),
+        p_correct=0.0 if fails else None if known is None else round(known, 3),
         p_faster=None if reply is None else round(reply.p_faster, 3),
-        speedup_median=_speedup(reply, 0.5),
-        speedup_p10=_speedup(reply, 0.1),
-        speedup_p90=_speedup(reply, 0.9),
+        speedup_median=span[0],
+        speedup_p10=span[1],
+        speedup_p90=span[2],
         p_bins=None if reply is None else tuple(round(p, 3) for p in reply.p_bins),
         alpha=standing.promise.alpha,
         calibration=CalibrationAnswer(
-            state="not_trained_for_this_device" if not_trained else calibration.state,
+            state="measured" if told else "not_trained_for_this_device" if not_trained else calibration.state,
             verified_pairs=calibration.pairs,
         ),
         compile=None if facts is None else compile_answer(facts),
@@ -146,16 +159,15 @@ def compile_answer(facts: Facts) -> CompileAnswer:
     )
 
 
-def _summary(called: str, against: str, reply: Reply | None, decided: Decided) -> str:
+def _summary(called: str, against: str, reply: Reply | None, decided: Decided, span: _Span, told: Told | None) -> str:
     verb = {"trust": "trust it", "measure": "measure it", "drop": "drop it"}[decided.kind]
     if reply is None:
-        return f"{called} against {against}: no forecast; {verb}."
-    low, high = _speedup(reply, 0.1), _speedup(reply, 0.9)
-    return (
-        f"{called} against {against}: S = {ratio_text(_speedup(reply, 0.5))} (80% interval "
-        f"{interval_text(low, high).replace('..', 'to')}), {reply.p_faster:.0%} faster if correct "
-        f"({reply.p_correct:.0%}); {verb}."
-    )
+        what = "no forecast" if told is None else "it was found not to be right"
+        return f"{called} against {against}: {what}; {verb}."
+    said = f"{called} against {against}: S = {ratio_text(span[0])} (80% interval {span_text(span[1], span[2])})"
+    if told is not None:
+        return f"{said}, as measured; {verb}."
+    return f"{said}, {reply.p_faster:.0%} faster if correct ({reply.p_correct:.0%}); {verb}."
 
 
 def _next(candidate: str, backend: str, decided: Decided, audited: bool, measured: str | None) -> str:
@@ -178,8 +190,23 @@ def _next(candidate: str, backend: str, decided: Decided, audited: bool, measure
     )
 
 
-def _speedup(reply: Reply | None, level: float) -> float | None:
-    return None if reply is None else float(f"{2.0 ** reply.quantile(level):.4g}")
+_Span = tuple[float | None, float | None, float | None]
+"""Median of S and the ends of its 80% interval; None: not known, or open."""
+
+
+def _span(reply: Reply | None, told: Told | None) -> _Span:
+    if reply is None:
+        return None, None, None
+    if told is not None and told.log2 is not None:
+        middle, low, high = told.log2
+    else:
+        middle = reply.quantile(0.5)
+        low, high = map(float, opened(reply.quantile(0.1), reply.quantile(0.9)))
+    return _speedup(middle), _speedup(low), _speedup(high)
+
+
+def _speedup(log2: float) -> float | None:
+    return float(f"{2.0**log2:.4g}") if math.isfinite(log2) else None
 
 
 def _short(text: str, most: int) -> str:

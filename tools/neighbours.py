@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from ..store import kernels, measurements, readings
 from ..store.database import Store
@@ -12,6 +13,7 @@ from ..store.models import Facts, Kernel
 from ..store.readings import Reading
 from ..surrogate.contract import Sibling
 from .places import Place
+from .ratios import Ratio, Ratios, surest_time
 
 MOST_SIBLINGS = 8
 POOL = 96
@@ -31,20 +33,46 @@ class Known:
     baseline_us: float | None
     floor_us: float | None
 
-    def of_pair(self, kernel_id: str, baseline_id: str) -> Reading | None:
-        """The newest reading of a kernel against exactly that baseline; one that is not `ok` counts against any."""
-        return next(
-            (
-                reading
-                for reading in self.readings
-                if reading.kernel_id == kernel_id and (reading.baseline_id == baseline_id or reading.verdict != "ok")
-            ),
-            None,
-        )
+    @cached_property
+    def _ratios(self) -> Ratios:
+        return Ratios(self.readings)
+
+    @cached_property
+    def newest(self) -> dict[str, Reading]:
+        """The newest reading of each kernel, in that order: whether it is right is as it was found last.
+
+        One that it was the baseline of counts too: a ratio is taken over nothing but a right one.
+        """
+        found: dict[str, Reading] = {}
+        for reading in self.readings:
+            found.setdefault(reading.kernel_id, reading)
+            if reading.baseline_id is not None and reading.log2_speedup is not None:
+                found.setdefault(reading.baseline_id, reading)
+        return found
+
+    def ratio(self, kernel_id: str, baseline_id: str) -> Ratio | None:
+        """Measured log2 S of one kernel over another, of the pair itself or through common baselines; or None."""
+        return self._ratios.of(kernel_id, baseline_id)
+
+    def of_pair(self, kernel_id: str, baseline_id: str) -> str | None:
+        """The measurement of exactly that pair that counts most; of a kernel found not `ok`, which fails against any
+        baseline, the newest."""
+        newest = self.newest.get(kernel_id)
+        if newest is not None and newest.verdict != "ok":
+            return newest.id
+        ratio = self.ratio(kernel_id, baseline_id)
+        return ratio.of[0] if ratio is not None and len(ratio.of) == 1 else None
+
+    def time_us(self, kernel_id: str) -> float | None:
+        """A kernel's time in the reading to go by."""
+        own = [(r, r.time_us) for r in self.readings if r.kernel_id == kernel_id and r.verdict == "ok"]
+        return surest_time([(reading, time) for reading, time in own if time is not None])
 
     def can_be_told(self, kernel_id: str, baseline_id: str) -> bool:
-        """Whether the pair's S follows from what was measured, directly or through both kernels' times."""
+        """Whether the pair's S follows from what was measured: of pairs, or of both kernels' times."""
         if self.of_pair(kernel_id, baseline_id) is not None:
+            return True
+        if kernel_id != baseline_id and self.ratio(kernel_id, baseline_id) is not None:
             return True
         return self.baseline_us is not None and any(
             reading.kernel_id == kernel_id and reading.time_us is not None for reading in self.readings
@@ -61,9 +89,12 @@ def known_of(store: Store, task_id: str, place: Place, baseline_id: str) -> Know
 
 
 def _baseline_us(found: Sequence[Reading], baseline_id: str) -> float | None:
-    own = (r.time_us for r in found if r.kernel_id == baseline_id and r.verdict == "ok" and not r.censored)
-    beside = (r.baseline_us for r in found if r.baseline_id == baseline_id)
-    return next((time for time in (*own, *beside) if time is not None), None)
+    times = [
+        (r, r.time_us if r.kernel_id == baseline_id else r.baseline_us)
+        for r in found
+        if (r.kernel_id == baseline_id and r.verdict == "ok" and not r.censored) or r.baseline_id == baseline_id
+    ]
+    return surest_time([(reading, time) for reading, time in times if time is not None])
 
 
 def _floor_us(found: Sequence[Reading]) -> float | None:
@@ -73,40 +104,41 @@ def _floor_us(found: Sequence[Reading]) -> float | None:
 
 
 def pool_of(store: Store, known: Known, baseline_id: str, *, most: int = POOL) -> list[Sibling]:
-    """The measured kernels of the task as siblings, newest first, one reading a kernel, at most `most`.
+    """The measured kernels of the task as siblings, those measured last first, at most `most`.
 
-    S is the measured one where the kernel was measured against this baseline, else the ratio of the two times.
+    S follows from measured pairs (see `ratios`); only where no chain of them leads to the baseline is it the ratio of
+    two times of different runs, and marked so. Times and shares of the floor are put on the baseline's scale.
     """
-    best: dict[str, Sibling] = {}
-    direct: set[str] = set()
-    for reading in known.readings:
-        measured = reading.verdict != "ok" or (reading.baseline_id == baseline_id and reading.log2_speedup is not None)
-        if reading.kernel_id in direct or (reading.kernel_id in best and not measured):
-            continue
-        if reading.kernel_id not in best and len(best) >= most:
-            continue
-        sibling = _sibling(store, reading, known.baseline_us, measured)
+    found: list[Sibling] = []
+    for kernel_id, newest in known.newest.items():
+        if len(found) >= most:
+            break
+        kernel = kernel_of(store, kernel_id)
+        sibling = None if kernel is None else _sibling(kernel, newest, known, baseline_id)
         if sibling is not None:
-            best[reading.kernel_id] = sibling
-            direct |= {reading.kernel_id} if measured else set()
-    return list(best.values())
+            found.append(sibling)
+    return found
 
 
-def _sibling(store: Store, reading: Reading, baseline_us: float | None, measured: bool) -> Sibling | None:
-    kernel = kernel_of(store, reading.kernel_id)
-    if kernel is None:
-        return None
-    ratio = reading.log2_speedup if measured else None
-    if not measured and reading.time_us and baseline_us:
-        ratio = math.log2(baseline_us / reading.time_us)
-    if reading.verdict == "ok" and ratio is None:
-        return None
+def _sibling(kernel: Kernel, newest: Reading, known: Known, baseline_id: str) -> Sibling | None:
+    if newest.verdict != "ok":
+        return Sibling(kernel=kernel, verdict=newest.verdict)
+    ratio, time = known.ratio(kernel.id, baseline_id), known.time_us(kernel.id)
+    log2 = None if ratio is None else ratio.log2
+    if log2 is None:
+        if not (time and known.baseline_us):
+            return None
+        log2 = math.log2(known.baseline_us / time)
+    elif known.baseline_us:
+        time = known.baseline_us / 2.0**log2
     return Sibling(
         kernel=kernel,
-        verdict=reading.verdict,
-        time_us=reading.time_us,
-        log2_speedup=ratio if reading.verdict == "ok" else None,
-        percent_of_floor=reading.percent_of_floor,
+        time_us=time,
+        log2_speedup=log2,
+        log2_low=None if ratio is None or math.isinf(ratio.below) else ratio.low,
+        log2_high=None if ratio is None or math.isinf(ratio.above) else ratio.high,
+        unpaired=ratio is None,
+        percent_of_floor=100 * known.floor_us / time if known.floor_us and time else None,
     )
 
 
@@ -114,7 +146,10 @@ def with_facts(store: Store, siblings: Sequence[Sibling], known: Known) -> tuple
     """The siblings with the compile facts that were noted when they were measured."""
     newest = {reading.kernel_id: reading.id for reading in reversed(known.readings)}
     return tuple(
-        sibling.model_copy(update={"facts": _facts_noted(store, newest[sibling.kernel.id])}) for sibling in siblings
+        sibling.model_copy(update={"facts": _facts_noted(store, newest[sibling.kernel.id])})
+        if sibling.kernel.id in newest
+        else sibling
+        for sibling in siblings
     )
 
 

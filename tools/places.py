@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -9,6 +10,10 @@ from ..bench.devices.catalogue import device_kind, ordinal_of
 from ..store.database import Store
 from .probes import Gpu, gpus, usable_cores
 from .profile import profile_words, stored_profile
+
+_CPU_FLOOR = "floor not known: nothing measures what a cpu does at best"
+_NO_PROFILE = "floor not known: `kforecast doctor --profile` measures what it follows from"
+_NO_READING = "floor not known before a kernel of this task is measured"
 
 
 @dataclass(frozen=True)
@@ -21,6 +26,8 @@ class Place:
     device_id: str | None = None
     arch: str | None = None
     line: str = ""
+    no_floor: str = ""
+    """Where tasks have no known floor on it: why, and what would make one known."""
 
 
 def place_of(device: str, store: Store) -> Place:
@@ -33,16 +40,32 @@ def place_of(device: str, store: Store) -> Place:
         return Place(device, kind)
     profile = stored_profile(gpu.uuid, store)
     words = [] if profile is None else [f"{label}: {text}" for label, text in profile_words(profile.facts)]
+    no_floor = _NO_PROFILE if profile is None else _NO_READING
     arch = f"sm_{gpu.compute_capability.replace('.', '')}"
-    return Place(device, kind, gpu.uuid, arch, "; ".join([f"{gpu.name} ({arch})", *words]))
+    return Place(device, kind, gpu.uuid, arch, "; ".join([f"{gpu.name} ({arch})", *words]), no_floor)
+
+
+def _cpu() -> Place:
+    from ..bench.devices.cpu.machine import device_id
+
+    load = os.getloadavg()[0]
+    words = f"{_cpu_words()}, load now {load:.1f}" + (" (busy)" if is_busy(load, usable_cores()) else "")
+    return Place("cpu", "cpu", device_id(), None, words, no_floor=_CPU_FLOOR)
 
 
 @lru_cache(maxsize=1)
-def _cpu() -> Place:
-    from ..bench.devices.cpu.machine import cache_bytes, device_id, model_name
+def _cpu_words() -> str:
+    from ..bench.devices.cpu.machine import caches, model_name, vector_sets
 
-    line = f"{model_name()}, {usable_cores()} cores, largest cache {cache_bytes() >> 20} MiB"
-    return Place("cpu", "cpu", device_id(), None, line)
+    cores = usable_cores()
+    sizes = [f"{name} {f'{size >> 20} MiB' if size >= 1 << 20 else f'{size >> 10} KiB'}" for name, size in caches()]
+    parts = (model_name(), f"{cores} core{'' if cores == 1 else 's'}", " ".join(vector_sets()), ", ".join(sizes))
+    return ", ".join(part for part in parts if part)
+
+
+def is_busy(load: float, cores: int) -> bool:
+    """Whether so many runnable processes leave less than a core for one more: whatever is timed then shares."""
+    return load > cores - 0.5
 
 
 @lru_cache(maxsize=1)

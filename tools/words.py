@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..store.bins import EDGE_TEXT
 from ..store.models import Mismatch
 
 
@@ -42,6 +43,14 @@ def interval_words(low: float | None, high: float | None, confidence: float | No
     if high is None:
         return f" ({level}interval from {ratio_text(low)})"
     return f" ({level}interval {interval_text(low, high).replace('..', 'to')})"
+
+
+def span_text(low: float | None, high: float | None) -> str:
+    """A forecast's interval of S, open where the bins are: `0.57 to 2.3`, `2.5 to over 4`, `under 1/4 to over 4`."""
+    if low is not None and high is not None:
+        return interval_text(low, high).replace("..", "to")
+    open_low = f"under {EDGE_TEXT[0]}" if low is None else ratio_text(low)
+    return f"{open_low} to {f'over {EDGE_TEXT[-1]}' if high is None else ratio_text(high)}"
 
 
 def mismatch_words(mismatch: Mismatch) -> str:

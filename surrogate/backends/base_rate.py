@@ -1,14 +1,34 @@
-"""`base-rate`: how often each bin came up so far. The control that every other forecaster has to beat."""
+"""`base-rate`: what came of other kernels. The control that every other forecaster has to beat."""
 
 from __future__ import annotations
 
-from ..contract import Answer, Query, Reply
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from ...store.models import Kernel
+from ..contract import Answer, Query, Reply, Sibling, Side
+from ..learned.model import bins_of_normal
+from ..structure import similarity
 
 NAME = "base-rate"
+_PRIOR_ROWS = 4.0
+"""Measured kernels that the prior counts for: a handful of pairs moves it little."""
+_PRIOR_SD = 1.5
+"""Of the prior of log2 S, octaves around a tie."""
+_PRIOR_CORRECT_ROWS = 2.0
+"""Measured kernels that an even chance to be correct counts for."""
+_LENGTH = 0.3
+"""How fast a measured kernel counts less as it is less like the candidate: exp((similarity - 1) / length)."""
+_UNLIKE_SD = 1.5
+"""How far S of a kernel with nothing in common may lie from the measured one's, octaves."""
+_Z95 = 1.96
+_UNBOUNDED_SD = 1.0
 
 
 class BaseRate:
-    """Gives every candidate the same reply (see `metrics.controls.base_rate`), whatever it is."""
+    """Gives every candidate the same reply (see `metrics.controls.base_rate`), whatever it is: the control."""
 
     name = NAME
 
@@ -19,12 +39,69 @@ class BaseRate:
 
     def forecast(self, query: Query) -> Answer:
         """The same reply for all."""
-        aside = self._stands_in_for
-        return Answer(
-            forecaster=NAME,
-            replies=(self._reply,) * len(query.candidates),
-            problems=(f"{aside} is not trained for this device",) if aside else (),
-            usd=0.0,
-            tokens=0,
-            not_trained=bool(aside),
+        return _answer((self._reply,) * len(query.candidates), self._stands_in_for)
+
+
+class TaskRate:
+    """How often each bin came up among the measured kernels of the task, over this very baseline.
+
+    Each counts as far as it is like the candidate, for one row at most, and is spread the wider the less it is like it.
+    The baseline itself counts as a tie. All that stands against a prior that is symmetric around a tie, and wide.
+    """
+
+    name = NAME
+
+    def __init__(self, measured: Sequence[Sibling], *, stands_in_for: str = "") -> None:
+        """measured: of the query's task and device, S over the query's baseline; those without a measured pair behind
+        their S tell of correctness alone. stands_in_for: as above."""
+        self._measured = tuple(one for one in measured if one.verdict != "unsupported")
+        self._stands_in_for = stands_in_for
+
+    def forecast(self, query: Query) -> Answer:
+        """One reply a candidate."""
+        return _answer([self._reply(query, side) for side in query.candidates], self._stands_in_for)
+
+    def _reply(self, query: Query, candidate: Side) -> Reply:
+        base = query.baseline.kernel
+        asked = base.source_id, candidate.kernel.source_id
+        others = [one for one in self._measured if one.kernel.source_id not in asked]
+        tie = Sibling(kernel=base, log2_speedup=0.0, log2_low=0.0, log2_high=0.0)
+        weights = np.array([_nearness(one.kernel, candidate.kernel) for one in (tie, *others)])
+        counts = _PRIOR_ROWS * np.array(bins_of_normal(0.0, _PRIOR_SD))
+        for one, weight in zip((tie, *others), weights, strict=True):
+            if one.log2_speedup is not None and not one.unpaired:
+                counts += weight * np.array(bins_of_normal(one.log2_speedup, _spread(one, candidate.kernel)))
+        # Of correctness the baseline's own verdict and an earlier one of the candidate tell as well.
+        right = np.array([one.verdict == "ok" for one in self._measured], dtype=float)
+        near = np.array([_nearness(one.kernel, candidate.kernel) for one in self._measured])
+        correct = (_PRIOR_CORRECT_ROWS / 2 + float(near @ right)) / (_PRIOR_CORRECT_ROWS + float(near.sum()))
+        compiles = candidate.facts is None or candidate.facts.ok
+        return Reply(
+            p_correct=correct if compiles else 0.0,
+            p_bins=tuple(map(float, counts / counts.sum())),
+            reasoning=f"{len(others)} other measured kernels of the task, those like it before others",
         )
+
+
+def _answer(replies: Sequence[Reply], aside: str) -> Answer:
+    return Answer(
+        forecaster=NAME,
+        replies=tuple(replies),
+        problems=(f"{aside} is not trained for this device",) if aside else (),
+        usd=0.0,
+        tokens=0,
+        not_trained=bool(aside),
+    )
+
+
+def _nearness(measured: Kernel, candidate: Kernel) -> float:
+    """What a measured kernel counts for, 0..1; 1 for the same program."""
+    return math.exp((similarity(measured, candidate) - 1) / _LENGTH)
+
+
+def _spread(measured: Sibling, candidate: Kernel) -> float:
+    """Standard deviation of the candidate's log2 S around the measured one's: its interval's, and for being unlike."""
+    own = _UNBOUNDED_SD
+    if measured.log2_low is not None and measured.log2_high is not None:
+        own = (measured.log2_high - measured.log2_low) / (2 * _Z95)
+    return math.hypot(own, _UNLIKE_SD * (1 - similarity(measured.kernel, candidate)))

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
-from ..contract import Answer, Query, Reply, Side
+from ..contract import Answer, Query, Reply, Sibling, Side
 from ..learned.features import vector
 from ..learned.model import Model, alike, bins_of_normal
-from .base_rate import BaseRate
+from .base_rate import BaseRate, TaskRate
+from .protocol import Backend
 
 NAME = "learned"
 
@@ -19,9 +21,14 @@ class Learned:
 
     name = NAME
 
-    def __init__(self, model: Model | None, base_rate: Reply) -> None:
+    def __init__(self, model: Model | None, aside: Reply | Sequence[Sibling]) -> None:
+        """aside: what is told where it steps aside, the same reply for all or the rate among measured kernels."""
         self._model = model
-        self._aside = BaseRate(base_rate, stands_in_for=NAME)
+        self._aside: Backend
+        if isinstance(aside, Reply):
+            self._aside = BaseRate(aside, stands_in_for=NAME)
+        else:
+            self._aside = TaskRate(aside, stands_in_for=NAME)
 
     def forecast(self, query: Query) -> Answer:
         """One reply a candidate, or base rates with `not_trained` for a language or device kind it never saw."""

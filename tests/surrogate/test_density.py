@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import integrate
 
-from kforecast.store.bins import BINS
+from kforecast.store.bins import BINS, bin_of_log2
 from kforecast.surrogate import density
 
 bins = st.lists(st.floats(0, 1), min_size=8, max_size=8).filter(lambda p: sum(p) > 0.1)
@@ -62,6 +64,29 @@ def test_a_certain_bin_has_its_midpoint_as_median_and_mean(entry: object) -> Non
     p = np.eye(8)[entry.number - 1]  # type: ignore[attr-defined]
     assert density.quantile(p, 0.5)[0] == pytest.approx(entry.midpoint_log2)  # type: ignore[attr-defined]
     assert density.mean(p)[0] == pytest.approx(entry.midpoint_log2)  # type: ignore[attr-defined]
+
+
+@given(bins, st.floats(-8, 8))
+def test_an_interval_is_open_where_its_end_lies_in_an_open_bin(p: list[float], truth: float) -> None:
+    rows = normalised(p)
+    low, high = (float(density.quantile(rows, level)[0]) for level in (0.1, 0.9))
+    opened = [float(end) for end in density.opened(low, high)]
+    assert (opened[1] == math.inf) == (rows[7] > 0.1 + 1e-9) or rows[7] == pytest.approx(0.1)
+    assert (opened[0] == -math.inf) == (rows[0] > 0.1 + 1e-9) or rows[0] == pytest.approx(0.1)
+    # No closed end moves, and no more than a tenth of what was said lies beyond one.
+    assert opened[0] in (low, -math.inf)
+    assert opened[1] in (high, math.inf)
+    # What lies in a bin that was given more than its share beyond an end is never outside.
+    number = bin_of_log2(truth).number - 1
+    if rows[number] > 0.2 + 1e-9 and number in (0, 7):
+        assert opened[0] <= truth <= opened[1]
+
+
+@given(st.floats(-3, 3), st.floats(-3, 3))
+def test_a_mirrored_interval_is_open_on_the_other_side(one: float, other: float) -> None:
+    low, high = min(one, other), max(one, other)
+    mirrored = density.opened(-high, -low)
+    assert (-mirrored[1], -mirrored[0]) == density.opened(low, high)
 
 
 def test_half_and_half_with_a_gap_has_the_middle_of_the_gap_as_median() -> None:

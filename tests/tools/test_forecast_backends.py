@@ -96,5 +96,5 @@ def test_the_base_rate_follows_what_was_measured(sources: dict[str, str], verify
     result = forecast(sources["once"], baseline=sources["base"], backend="base-rate")
     assert isinstance(result, ForecastResult)
     assert result.p_bins is not None
-    assert result.p_bins[5] > 0.9
+    assert result.p_bins[5] > 0.6
     assert result.calibration.state == "none"

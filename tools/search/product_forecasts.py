@@ -10,11 +10,13 @@ from ...store import forecasts
 from ...store.database import Store
 from ...store.errors import InputError, KforecastError
 from ...store.models import Kernel, Task
+from ...surrogate import density
 from ...surrogate.contract import MOST_CANDIDATES
 from ..backends import LITELLM, ConsentNeeded
 from ..forecast import forecast_many
 from ..forecast_results import ForecastResult
 from ..learned import model_for
+from ..measured import NAME as MEASURED
 from ..places import place_of
 from .forecasting import ForecastAsk, Outlook
 from .learning import Learning, compiled_facts
@@ -118,10 +120,11 @@ class ProductForecaster:
             forecaster=result.backend,
             p_correct=result.p_correct,
             log2_median=_log2(result.speedup_median),
-            log2_p10=_log2(result.speedup_p10),
-            log2_p90=_log2(result.speedup_p90),
+            log2_p10=_end(result, result.speedup_p10, 0.1),
+            log2_p90=_end(result, result.speedup_p90, 0.9),
             p_faster=result.p_faster,
-            decision=result.decision,
+            # What was measured elsewhere is no measurement of this search, which only its own can make the best.
+            decision="measure" if result.backend == MEASURED and result.decision == "trust" else result.decision,
             answer=result.answer,
             reason=result.reason,
             final=not compiles or (result.p_correct is None and result.decision == "drop"),
@@ -131,6 +134,13 @@ class ProductForecaster:
             forecast_id=result.forecast_id,
             usd=result.cost_usd or 0.0,
         )
+
+
+def _end(result: ForecastResult, told: float | None, level: float) -> float | None:
+    """An end of the 80% interval, where that is open the quantile that the bins have when they end an octave on."""
+    if told is not None or result.p_bins is None:
+        return _log2(told)
+    return float(density.quantile(result.p_bins, level)[0])
 
 
 def _log2(ratio: float | None) -> float | None:

@@ -16,6 +16,13 @@ import numpy as np
 from ....store.models import Kernel
 
 _DEFAULT_CACHE_BYTES = 32 << 20
+_VECTOR_SETS = (
+    ("sse4_2", "SSE4.2"), ("avx", "AVX"), ("avx2", "AVX2"), ("fma", "FMA"), ("avx512f", "AVX-512F"),
+    ("avx512bw", "AVX-512BW"), ("avx512vl", "AVX-512VL"), ("avx512_vnni", "AVX-512-VNNI"),
+    ("avx512_bf16", "AVX-512-BF16"), ("avx512_fp16", "AVX-512-FP16"), ("amx_tile", "AMX"), ("asimd", "NEON"),
+    ("sve", "SVE"), ("sve2", "SVE2"),
+)  # fmt: skip
+"""Flags of /proc/cpuinfo, of x86 and of Arm, and what they are called."""
 
 
 def seconds() -> float:
@@ -40,14 +47,31 @@ def device_id() -> str:
 
 
 @functools.cache
+def vector_sets() -> tuple[str, ...]:
+    """The instruction sets for vectors that this processor has, as people name them; empty where nothing says so."""
+    names = ("flags", "Features")
+    lines = [line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith(names)]
+    flags = set(lines[0].split(":", 1)[1].split()) if lines else set()
+    return tuple(name for flag, name in _VECTOR_SETS if flag in flags)
+
+
+@functools.cache
+def caches() -> tuple[tuple[str, int], ...]:
+    """The caches that hold data, as one core sees them: (`L1d`, bytes), (`L2`, …), as the kernel reports them."""
+    found = {}
+    for folder in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*"):
+        kind, level = ((folder / name).read_text().strip() for name in ("type", "level"))
+        if kind != "Instruction":
+            text = (folder / "size").read_text().strip()
+            unit = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}.get(text[-1], 1)
+            found[f"L{level}{'d' if kind == 'Data' else ''}"] = int(text.rstrip("KMG")) * unit
+    return tuple(sorted(found.items()))
+
+
+@functools.cache
 def cache_bytes() -> int:
     """Size of the largest cache in bytes, as the kernel reports it; 32 MiB where it does not."""
-    sizes = []
-    for path in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size"):
-        text = path.read_text().strip()
-        unit = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}.get(text[-1], 1)
-        sizes.append(int(text.rstrip("KMG")) * unit)
-    return max(sizes, default=_DEFAULT_CACHE_BYTES)
+    return max((size for _, size in caches()), default=_DEFAULT_CACHE_BYTES)
 
 
 def cache_sweep() -> Callable[[], None]:
