@@ -178,6 +178,7 @@ def listed_ids(store: Store, *, order: str, like: str | None = None) -> list[str
 
 ORDERS = {
     "newest": "created_at DESC, seq DESC",
+    "active": "updated_at DESC, seq DESC",
     "best": "best_log2 DESC NULLS LAST, created_at DESC",
     "state": "state IN ('completed', 'failed', 'cancelled'), state IN ('paused', 'input_required'), created_at DESC",
     "task": "task_name, created_at DESC",

@@ -40,7 +40,7 @@ class Viewer(App[None]):
     CSS = (
         stylesheet()
         + """
-    Screen { background: $background; }
+    Page { background: $background; }
     * { scrollbar-size: 1 1; scrollbar-color: $border; scrollbar-background: $background;
         scrollbar-color-hover: $primary; scrollbar-color-active: $primary; scrollbar-background-hover: $background;
         scrollbar-background-active: $background; scrollbar-corner-color: $background; }

@@ -151,7 +151,12 @@ class Canvas(ScrollView, can_focus=True, inherit_bindings=False):
 
     def _strip(self, line: Line, ground: str, base: Style, width: int) -> Strip:
         behind = base + self.style_of(ground) if ground else base
-        segments = [Segment(harmless(text), behind + self.style_of(roles) if roles else behind) for text, roles in line]
+        # Reversed, every colour of a line would be another background: a line that is reversed as a whole has none.
+        plain = bool(behind.reverse)
+        segments = [
+            Segment(harmless(text), behind if plain or not roles else behind + self.style_of(roles))
+            for text, roles in line
+        ]
         left = self.scroll_offset.x
         return Strip(segments, width_of(line)).crop_extend(left, left + width, behind)
 

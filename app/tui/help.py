@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from typing import Any, ClassVar
 
 from textual.app import ComposeResult
@@ -13,6 +14,10 @@ from textual.screen import ModalScreen, Screen
 from .canvas import Text
 from .lines import Line
 
+_WIDTH = 70
+_PLACES = ("This part", "This page", "Moving", "Everywhere")
+_MOVES = frozenset({"down", "up", "page-down", "page-up", "first", "last", "left", "right", "back"})
+
 
 class HelpScreen(ModalScreen[None]):
     """The help of another screen, over it."""
@@ -21,6 +26,7 @@ class HelpScreen(ModalScreen[None]):
     HelpScreen { align: center middle; background: $background 60%; }
     HelpScreen > Vertical {
         width: 76; max-width: 100%; height: auto; max-height: 90%; border: round $border; padding: 0 1;
+        border-title-color: $text-primary; border-subtitle-color: $text-muted;
     }
     HelpScreen Text { height: auto; max-height: 100%; background: $surface; }
     """
@@ -50,35 +56,30 @@ def help_lines(screen: Screen[Any]) -> list[Line]:
     lines: list[Line] = []
     focused = screen.focused
     for node in (focused, screen):
-        for sentence in _wrapped(getattr(node, "HELP", None) or ""):
-            lines.append(((sentence, ""),))
-        if getattr(node, "HELP", None):
+        words = getattr(node, "HELP", None)
+        if words:
+            lines += [((line, ""),) for part in words.split("\n") for line in textwrap.wrap(part, _WIDTH) or [""]]
             lines.append(())
     groups: dict[str, dict[tuple[int, str], tuple[list[str], str]]] = {}
     for active in screen.active_bindings.values():
         binding = active.binding
-        if not binding.description or binding.system:
+        if not binding.description or binding.system or binding.id is None:
             continue
-        group = groups.setdefault(_place(active.node, focused, screen), {})
-        keys, _ = group.setdefault((id(active.node), binding.action), ([], binding.description))
+        group = groups.setdefault(_place(active.node, binding.id, focused, screen), {})
+        keys, _ = group.setdefault((id(active.node), binding.action), ([], binding.tooltip or binding.description))
         keys.append(screen.app.get_key_display(binding) if not binding.key_display else binding.key_display)
-    for place in ("This part", "This page", "Everywhere"):
-        if place not in groups:
-            continue
-        lines.append(((place, "title"),))
-        for keys, what in groups[place].values():
-            lines.append(((f"  {' '.join(dict.fromkeys(keys)):<18}", "key"), (what, "")))
-        lines.append(())
+    for place in _PLACES:
+        if place in groups:
+            lines.append(((place, "title"),))
+            for keys, what in groups[place].values():
+                lines.append(((f"  {' '.join(dict.fromkeys(keys)):<12} ", "key"), (what, "")))
+            lines.append(())
     return lines[:-1] if lines else []
 
 
-def _place(node: DOMNode, focused: object, screen: Screen[Any]) -> str:
+def _place(node: DOMNode, name: str, focused: object, screen: Screen[Any]) -> str:
+    if name in _MOVES:
+        return "Moving"
     if node is focused:
         return "This part"
     return "Everywhere" if node is screen.app else "This page"
-
-
-def _wrapped(text: str) -> list[str]:
-    import textwrap
-
-    return textwrap.wrap(" ".join(text.split()), 70)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 ROLES: dict[str, str] = {
-    "dim": "color: $text-muted; &:ansi { text-style: dim; }",
-    "faint": "color: $text-disabled; &:ansi { text-style: dim; }",
+    "dim": "color: $text-muted;",
+    "faint": "color: $text-disabled;",
     "strong": "text-style: bold;",
-    "head": "color: $text-muted; text-style: bold; &:ansi { text-style: bold underline; }",
+    "head": "color: $text-muted; text-style: bold;",
     "title": "color: $text-primary; text-style: bold;",
     "key": "color: $text-accent; text-style: bold;",
     "good": "color: $text-success;",
@@ -16,10 +16,10 @@ ROLES: dict[str, str] = {
     "busy": "color: $text-secondary;",
     "forecast": "color: $text-primary;",
     "mark": "color: $accent; text-style: bold;",
-    "cursor": "background: $primary-muted; &:ansi { text-style: reverse; }",
-    "cursor-away": "background: $surface-lighten-1; &:ansi { text-style: bold; }",
+    "cursor": "background: $primary-muted;",
+    "cursor-away": "background: $surface-lighten-1;",
     "bar": "color: $primary;",
-    "bar-away": "color: $panel-lighten-2; &:ansi { text-style: dim; }",
+    "bar-away": "color: $panel-lighten-2;",
     "added": "color: $text-success;",
     "removed": "color: $text-error;",
     "code-keyword": "color: $text-primary;",
@@ -32,7 +32,19 @@ ROLES: dict[str, str] = {
 """Role -> how Textual's stylesheet writes it."""
 
 
+_ANSI = {
+    "dim": "color: ansi_default; text-style: dim;",
+    "faint": "color: ansi_default; text-style: dim;",
+    "head": "color: ansi_default; text-style: bold underline;",
+    "cursor": "text-style: reverse;",
+    "cursor-away": "background: ansi_default; text-style: bold;",
+    "bar-away": "color: ansi_default; text-style: dim;",
+}
+"""Where the terminal brings its own sixteen colours, some roles are better told by weight."""
+
+
 def stylesheet() -> str:
     """The rules of all roles, for every widget that draws lines."""
-    rules = (f"    .role--{name} {{ {css} }}" for name, css in ROLES.items())
-    return "Canvas {\n" + "\n".join(rules) + "\n}\n"
+    rules = [f"Canvas .role--{name} {{ {css} }}" for name, css in ROLES.items()]
+    rules += [f"Canvas:ansi .role--{name} {{ {css} }}" for name, css in _ANSI.items()]
+    return "\n".join(rules)

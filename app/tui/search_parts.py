@@ -31,9 +31,9 @@ class TreeTable(Table):
     """The tree."""
 
     HELP = (
-        "The candidates of a search below those they came from. S is against the seed: measured, or ~ as forecast. "
-        "★ best  ● measured  ▶ being measured  ◔ forecast, waits  ○ proposed  – dropped  ✗ failed  ◎ audit  ◆ seed. "
-        "Dropped and failed ones are folded into a line that counts them."
+        "The candidates of a search below those they came from. S is against the seed: as measured, or after ~ as "
+        "forecast. What was dropped or failed is folded into one line.\n\n"
+        + "\n".join(f"{glyph}  {words}" for glyph, _, words in MARKS.values())
     )
     COLUMNS = (
         Column("candidate", 20, grow=1),

@@ -26,7 +26,7 @@ class Decisions:
 
 @dataclass(frozen=True)
 class SearchAsk:
-    """What is wanted of a search. search_id None: the one that is worked on, else the newest. marked: a candidate to
+    """What is wanted of a search. search_id None: the one that something happened in last. marked: a candidate to
     compare with; log_first, log_count: the page of the decisions, none if 0."""
 
     search_id: str | None
@@ -64,7 +64,7 @@ class SearchReader:
         """What was asked for; None where there is no such search, or none at all."""
         if store is not self._store:
             self._store, self._tree = store, Tree("")
-        search_id = ask.search_id or next(iter(pages.listed_ids(store, order="state")), None)
+        search_id = ask.search_id or next(iter(pages.listed_ids(store, order="active")), None)
         found = [] if search_id is None else pages.listed(store, [search_id])
         if not found:
             return None

@@ -165,7 +165,7 @@ class SearchPage(NodeActions):
         self.query_one(Head).show(answer.head)
         tree, log, detail = self.query_one(TreeTable), self.query_one(LogTable), self.query_one(Detail)
         if snapshot is None:
-            tree.lines = {}
+            tree.lines, tree.note = {}, None
             tree.show(NO_ROWS)
             log.show(NO_ROWS)
             detail.show(())
@@ -174,7 +174,9 @@ class SearchPage(NodeActions):
             self._asked_of = self.viewer.selected_search = snapshot.line.search.id
         page = snapshot.tree
         tree.lines = {line.key: line for line in page.lines}
-        tree.note = (f"No candidate matches `{self._like}`. Esc clears the filter.",) if self._like else None
+        tree.note = ("The seed is not measured yet.",)
+        if self._like:
+            tree.note = (f"No candidate matches `{self._like}`. Esc clears the filter.",)
         tree.show(Rows(page.total, page.first, tuple(tree_row(line) for line in page.lines), page.at))
         now = (answer.about, self._view)
         detail.show(answer.detail, top=now != self._shown_about)

@@ -95,7 +95,7 @@ class SearchesPage(SearchActions):
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("slash", "filter", "Filter", key_display="/", id="filter"),
-        Binding("s", "sort", "Sort", tooltip="Newest, best, state or task first", id="sort"),
+        Binding("s", "sort", "Sort", tooltip="Newest, lately active, best, state or task first", id="sort"),
         Binding("y", "copy", "Copy id", show=False, id="copy"),
         Binding("o", "scope", "Feed: all/one-off", show=False, tooltip="Whether searches are in the feed", id="scope"),
     ]
