@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from ..bench.devices.catalogue import device_kind, ordinal_of
 from ..store.database import Store
-from .probes import Gpu, gpus, usable_cores
+from .probes import Gpu, gpus, is_busy, usable_cores
 from .profile import profile_words, stored_profile
 
 _CPU_FLOOR = "floor not known: nothing measures what a cpu does at best"
@@ -61,11 +61,6 @@ def _cpu_words() -> str:
     sizes = [f"{name} {f'{size >> 20} MiB' if size >= 1 << 20 else f'{size >> 10} KiB'}" for name, size in caches()]
     parts = (model_name(), f"{cores} core{'' if cores == 1 else 's'}", " ".join(vector_sets()), ", ".join(sizes))
     return ", ".join(part for part in parts if part)
-
-
-def is_busy(load: float, cores: int) -> bool:
-    """Whether so many runnable processes leave less than a core for one more: whatever is timed then shares."""
-    return load > cores - 0.5
 
 
 @lru_cache(maxsize=1)

@@ -75,6 +75,11 @@ def usable_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+def is_busy(load: float, cores: int) -> bool:
+    """Whether so many runnable processes leave less than a core for one more: whatever is timed then shares."""
+    return load > cores - 0.5
+
+
 def landlock_abi() -> int | None:
     """The Landlock version of this kernel (1 and up), or None where it is off or unknown."""
     if platform.system() != "Linux":

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict
 
 from ..store.errors import KforecastError
 from ..store.models import CaseResult, Comparison, Lane, Measurement, Request, Verdict
+from .next_steps import next_step
 from .words import first_line, interval_words, mismatch_words, ratio_text, time_text
 
 State = Literal["working", "completed", "failed", "cancelled"]
@@ -163,7 +164,7 @@ def measure_result(
         isolation=measurement.isolation or None,
         noise_pct=measurement.noise_pct,
         forecast_hit=forecast_hit,
-        next=_next(measurement),
+        next=next_step(measurement),
         kernel_id=measurement.kernel_id,
         baseline_id=measurement.baseline_id,
         task=measurement.task_name,
@@ -337,36 +338,3 @@ def _failure(measurement: Measurement, name: str) -> str:
             return f"{name} claims an impossible time: {reason}"
         case verdict:
             return f"{name}: {verdict.replace('_', ' ')}: {reason}"
-
-
-def _next(measurement: Measurement) -> str:
-    """What to do now, as one imperative sentence or two."""
-    if measurement.verdict != "ok":
-        return _NEXT_AFTER_FAILURE[measurement.verdict]
-    if measurement.quarantine is not None:
-        return "Measure again; if it repeats, look for work that the kernel skips. Only a person clears a quarantine."
-    if measurement.comparison == "faster" and measurement.effort == "claim":
-        return f"The win held in fresh processes. Measure the next idea against it: baseline {measurement.kernel_id}."
-    if measurement.comparison == "unclear" and measurement.effort == "claim":
-        return "They cannot be told apart here and now: keep whichever is simpler, or measure on a quieter machine."
-    return _NEXT_AFTER_OK[measurement.comparison].format(kernel=measurement.kernel_id)
-
-
-_NEXT_AFTER_OK: dict[Comparison, str] = {
-    "faster": "Measure the next idea against it: baseline {kernel}. Before you publish the win, use effort claim.",
-    "slower": "Drop this idea, or find what it costs: compare the facts of both kernels.",
-    "tie": "Keep whichever is simpler; the next idea has to change more.",
-    "unclear": "Measure again with effort claim, on a quieter machine if you can: the interval holds both directions.",
-    "none": "For a ratio give a baseline; the next kernel can be compared with this one: baseline {kernel}.",
-}
-
-_NEXT_AFTER_FAILURE: dict[Verdict, str] = {
-    "compile_error": "Fix the first error in the diagnostics, then measure again.",
-    "launch_error": "Check the launch in the kernel header: grid, block, dynamic shared memory, arguments.",
-    "incorrect": "Fix the mismatch, then measure again; speed means nothing before that.",
-    "timeout": "Look for an endless loop or a wait that nobody ends; for a slow but finite kernel raise the deadline.",
-    "crashed": "Check the index arithmetic, above all in the last tile and for sizes that the tile does not divide.",
-    "tampered": "Remove whatever reaches outside the kernel's own outputs, then measure again.",
-    "impossible": "Look for work that the kernel skips: no machine of this kind computes the task in that time.",
-    "unsupported": "See the reason for what is missing, and `kforecast doctor` for what this machine has.",
-}

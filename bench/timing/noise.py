@@ -79,14 +79,14 @@ def resolution_percent(noise: Noise, blocks: int, confidence: float = 0.95) -> f
 
 def too_noisy_for(percent: float, noise: Noise, blocks: int) -> str | None:
     """A sentence where a difference of `percent` cannot be seen with so many blocks of this noise; None where it
-    can.
+    can. It says what can be.
     """
     resolved = resolution_percent(noise, blocks)
     if resolved is None or resolved <= percent:
         return None
     return (
-        f"machine too noisy for {percent:.3g}%: A/A noise {noise.percent:.2g}%, "
-        f"so {blocks} blocks resolve about {resolved:.2g}%"
+        f"machine too noisy to see {_digits(percent)}: two timings of one kernel differ by {_digits(noise.percent)}, "
+        f"so {blocks} blocks tell kernels apart from about {_digits(resolved)} on"
     )
 
 
@@ -104,6 +104,11 @@ def _shift(samples: BlockSamples, index: int) -> float | None:
         )
         shifts.append(math.log2(first / second))
     return fmean(shifts) if shifts else None
+
+
+def _digits(percent: float) -> str:
+    """`0.35%`, `3.9%`, `16%`, `114%`: two digits, whole ones where there are more."""
+    return f"{percent:.0f}%" if percent >= 10 else f"{percent:.2g}%"
 
 
 def _percent(log2_ratio: float) -> float:

@@ -158,7 +158,7 @@ def _notes(
     if discarded > MOST_DISCARDED:
         yield f"{discarded:.0%} of the samples were discarded: inconclusive"
     if host_limited:
-        yield f"host-limited: a time is below {HOST_LIMIT:g} times the spread of the null candidate's round trip"
+        yield "host-limited: so short that waking its process blurs the time; go by the ratio, not by the microseconds"
     noisy = too_noisy_for(100 * plan.tie_margin, noise, plan.most_blocks)
     if noisy is not None:
         yield noisy

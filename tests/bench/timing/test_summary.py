@@ -147,4 +147,4 @@ def test_a_time_near_the_clocks_spread_is_host_limited(spread_ns: float | None, 
 
 def test_a_noisy_machine_is_named() -> None:
     result = measured(sampled((1.0, 1.0), sigma=0.3))
-    assert any("too noisy for 1%" in note for note in result.notes)
+    assert any("too noisy to see 1%" in note for note in result.notes)
