@@ -87,6 +87,8 @@ async def propose(roots: Roots, search_id: str, candidates: Sequence[Proposal], 
             if row.events != seen:
                 seen = row.events
                 accepted = await in_thread(_decided, store, row.id, nodes)
+            if row.state in searches.ENDED:
+                break  # nothing more is decided
             done = sum(bool(one["decision"]) for one in accepted)
             await progress.say(lambda done=done: f"{done} of {len(nodes)} decided")  # type: ignore[misc]
             await anyio.sleep(min(_LOOK_S, progress.pause_s))

@@ -15,13 +15,20 @@ _TOLD_IN = frozenset(("summary", "next", "reason", "why", "error", "notes"))
 
 _ALL = "get_status (without an id)"
 _ARGUMENTS = "alpha|baseline|detail|device|effort|generator|model|policy|task"
-_NEW_SEARCH = "begin a new search from its best kernel, or let a person go on with this one: "
 _Replacement = str | Callable[[re.Match[str]], str]
+
+
+def _new_search(match: re.Match[str]) -> str:
+    first = match.string[: match.start()].endswith(". ") or match.start() == 0
+    begin = "Begin" if first else "begin"
+    return f"{begin} a new search from its best kernel, or let a person go on with this one: {match[1]}"
+
+
 _REWORDED: tuple[tuple[re.Pattern[str], _Replacement], ...] = tuple(
     (re.compile(pattern), replacement)
     for pattern, replacement in (
         (r"To agree once and for all: (`[^`]*--yes`)", r"Only a person may agree, once and for all: \1"),
-        (r"(`kforecast search resume [^`]*`)(?: first,[^.]*| goes on)?", _NEW_SEARCH + r"\1"),
+        (r"(`kforecast search resume [^`]*`)(?: first,[^.]*| goes on)?", _new_search),
         (r"`kforecast search report [^`]*`", 'get_status(id=kernel_id, detail="full")'),
         (r"`kforecast (?:status|search list)`", _ALL),
         (r"`kforecast measure[^`]*`", "measure_kernel"),
@@ -38,7 +45,7 @@ def for_agents(text: str) -> str:
     """The text with commands and options replaced by tools and their arguments, where there are such."""
     for pattern, replacement in _REWORDED:
         text = pattern.sub(replacement, text)
-    return text[:1].upper() + text[1:] if text.startswith(_NEW_SEARCH) else text
+    return text
 
 
 def reworded(answer: Any) -> Any:

@@ -40,11 +40,14 @@ class Rejected(BaseModel):
     why: str
 
 
-def add_proposals(store: Store, search: Search, candidates: Sequence[Candidate]) -> tuple[list[str], list[Rejected]]:
+def add_proposals(
+    store: Store, search: Search, candidates: Sequence[Candidate], closed: InputError | None = None
+) -> tuple[list[str], list[Rejected]]:
     """Append what is readable and new, all at once so that the search can rank it.
 
     Returns the nodes of what was accepted, in the order given: new ones, and those that their parents have already;
     and what was rejected: unreadable, of another task, of no parent, or a program that is elsewhere in the search.
+    closed: why the search takes nothing new. Raises it where there is nothing but new things.
     """
     kernels: dict[int, Kernel] = {}
     wrong: dict[int, KforecastError] = {}
@@ -55,7 +58,7 @@ def add_proposals(store: Store, search: Search, candidates: Sequence[Candidate])
             wrong[index] = error
     while True:
         log = SearchLog(store, search.id)
-        batch = _Batch(log.state)
+        batch = _Batch(log.state, closed)
         nodes: list[str] = []
         refused: dict[int, KforecastError] = {}
         for index, kernel in kernels.items():
@@ -68,6 +71,8 @@ def add_proposals(store: Store, search: Search, candidates: Sequence[Candidate])
                 log.append(batch.events, new_kernels=batch.kernels)
         except LogMoved:
             continue
+        if closed is not None and not nodes:
+            raise closed
         told = sorted((wrong | refused).items())
         return nodes, [Rejected(index=index, why=str(error)[:300]) for index, error in told]
 
@@ -89,7 +94,8 @@ def _readable(store: Store, search: Search, candidate: Candidate) -> Kernel:
 class _Batch:
     """Proposals that are appended together."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: State, closed: InputError | None) -> None:
+        self._closed = closed
         self.events: list[AnyEvent] = []
         self.kernels: list[Kernel] = []
         self._state = state
@@ -108,6 +114,8 @@ class _Batch:
         twin = self._twin(kernel.source_id)
         if twin is not None and twin[1] == parent.id:
             return twin[0]  # asked again, after a timeout say: proposing twice is proposing once
+        if self._closed is not None:
+            raise self._closed
         common: dict[str, Any] = {
             "clock": state.clock,
             "parent": parent.id,

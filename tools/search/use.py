@@ -247,11 +247,13 @@ def propose(
     opened = store or Store.open()
     try:
         search = searches.resolve(opened, search_id)
+        closed = None
         if search.state in (*ENDED, "stopping"):
             step = f"`kforecast search resume {search.id}` first, with more budget if it is spent."
-            raise InputError(f"the search is {search.state}", value=search.id, next_step=step)
-        nodes, rejected = add_proposals(opened, search, candidates)
-        ensure_worker(opened, search.id)
+            closed = InputError(f"the search is {search.state}", value=search.id, next_step=step)
+        nodes, rejected = add_proposals(opened, search, candidates, closed)
+        if closed is None:
+            ensure_worker(opened, search.id)
         deadline = time.monotonic() + wait_s
         while True:
             state = SearchLog(opened, search.id).state
