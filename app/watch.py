@@ -15,7 +15,8 @@ from .exits import EPILOG
 @click.command("tui", epilog=EPILOG, short_help="Watch everything live.")
 @click.argument("identity", required=False, metavar="[SEARCH]")
 @click.option("--theme", metavar="NAME", help="Colours: kforecast, kforecast-light, ansi-dark, ansi-light, ...")
-def tui_command(*, identity: str | None, theme: str | None) -> int:
+@click.option("--watch-loop", type=click.Path(path_type=Path), hidden=True)
+def tui_command(*, identity: str | None, theme: str | None, watch_loop: Path | None) -> int:
     """Watch searches, forecasts, kernels and devices live; with a SEARCH's id, that one first.
 
     It reads the store and never disturbs what works on it. `?` shows the keys, `q` quits. For scripts there are
@@ -35,7 +36,13 @@ def tui_command(*, identity: str | None, theme: str | None) -> int:
     if identity is not None:
         with Store.open_readonly() as store:
             identity = resolve(store, identity).id
-    app = Viewer(theme=theme or config.theme, keys=config.keys, first=identity)
+    viewer = Viewer
+    if watch_loop is not None:  # measuring, see scripts/bench_tui.py
+        from .tui.loop_watch import WatchedViewer
+
+        WatchedViewer.watch_log = watch_loop
+        viewer = WatchedViewer
+    app = viewer(theme=theme or config.theme, keys=config.keys, first=identity)
     app.run()
     return app.return_code or 0
 

@@ -1,0 +1,503 @@
+"""`kforecast tui` under load, in a real terminal (tmux): 100,000 candidates, 1,000,000 events, and 200 more a second.
+
+usage: python scripts/bench_tui.py [--minutes 30] [--nodes 100000] [--events 1000000] [--rate 200] [--out FILE.json]
+       [--size 160x50] [--keep STORE.db]
+
+Builds a store, starts a second process that writes, starts the tui, and for the time given scrolls, filters and goes
+from page to page. Reported: seconds from the start of the process to the first frame with data; the longest time in
+each second that the app's loop did not turn; from a key to the frame after it, inside of the app, and to the changed
+screen, outside; the app's memory after the first minute, at the end, and its slope between.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from on_this_machine import provenance
+
+from kforecast.bench.broker import processes_alive
+from kforecast.bench.tasks.builtin import builtin_task
+from kforecast.store import kernels, measurements, pages, searches, tasks
+from kforecast.store.clock import utc_now
+from kforecast.store.database import Store
+from kforecast.store.identity import new_id
+from kforecast.store.models import Kernel, Launch, Measurement
+from kforecast.store.searches import LoggedEvent, Search, SearchNode
+from kforecast.tools.search.beginning import begin_search, root_id
+from kforecast.tools.search.budget import Budget
+from kforecast.tools.search.events import (
+    AnyEvent,
+    Began,
+    Decided,
+    Forecasted,
+    Measured,
+    Proposed,
+    Refused,
+    SearchConfig,
+    node_id,
+    to_row,
+)
+
+TASK = builtin_task("softmax_rows")
+KERNELS = 500
+SMALL = 30
+"""Searches beside the large one, which has seven tenths of all candidates."""
+PER_NODE = 10
+BEATS_A_SECOND = 10
+AIMS = {"first_frame_s": 1.0, "loop_p95_ms": 50.0, "key_p95_ms": 100.0, "rss_mb": 300.0}
+
+
+def kernel(number: int) -> Kernel:
+    """One of the kernels that candidates are made of."""
+    return Kernel.make(
+        language="c",
+        name=f"softmax-{number}.c",
+        source=f"// {number}\nvoid softmax_rows(const float* x, float* y, long R, long C) {{ y[0] = x[{number}]; }}\n",
+        launches=(Launch(entry="softmax_rows", args=("x", "y", "R", "C")),),
+        task_id=TASK.id,
+        tunables={"TILE": number},
+    )
+
+
+class Grower:
+    """Grows a search as a worker would, ten events a candidate, without asking anybody."""
+
+    def __init__(self, search: Search, made: list[Kernel], rng: random.Random, counts: int = 1) -> None:
+        self.search, self._kernels, self._rng = search, made, rng
+        self.nodes: list[tuple[str, int]] = [(root_id(search.id), 0)]
+        self.events = counts
+        self.clock = 0.0
+        self.best = 0.0
+
+    def candidate(self) -> tuple[list[AnyEvent], SearchNode]:
+        """The next one: its events, and how it stands after them."""
+        rng = self._rng
+        place = max(0, len(self.nodes) - 1 - int(rng.expovariate(1 / 400)))
+        parent, begun = self.nodes[place]
+        self.nodes[place] = parent, begun + 3
+        name = node_id(self.search.id, parent, begun)
+        number = len(self.nodes)
+        self.nodes.append((name, 0))
+        one = self._kernels[number % len(self._kernels)]
+        median, log2 = rng.gauss(0, 0.4), rng.gauss(0.1, 0.5)
+        fate = rng.random()
+        verdict: Any = "ok" if fate > 0.12 else "incorrect"
+        self.clock += 0.1
+        told = {"p10": median - 0.6, "p90": median + 0.6}
+        common = {"clock": self.clock}
+        log: list[AnyEvent] = [
+            Began(**common, work="propose", node=parent, ordinal=begun),
+            Proposed(**common, node=name, parent=parent, ordinal=begun, kernel_id=one.id, source_id=new_id("s"),
+                     idea=f"unroll the loop over the columns by {number}", tag="unroll", generator="edits"),
+            Refused(**common, parent=parent, ordinal=begun + 1, why="duplicate", detail="the same program"),
+            Began(**common, work="propose", node=parent, ordinal=begun + 2),
+            Refused(**common, parent=parent, ordinal=begun + 2, why="duplicate", detail="the same program"),
+            Began(**common, work="forecast", node=name),
+            Forecasted(**common, node=name, anchor=self.nodes[0][0], forecaster="learned", p_correct=0.9,
+                       log2_median=median, log2_p10=told["p10"], log2_p90=told["p90"], p_faster=0.6),
+            Decided(**common, node=name, decision="measure", answer="unsure", reason="Not sure enough to act on."),
+            Began(**common, work="measure", node=name),
+            Measured(**common, node=name, effort="quick", purpose="explore", verdict=verdict,
+                     log2=log2 if verdict == "ok" else None, log2_low=log2 - 0.05, log2_high=log2 + 0.05, seconds=0.1,
+                     time_us=100.0 * 2**-log2),
+        ]  # fmt: skip
+        node = SearchNode(
+            id=name, search_id=self.search.id, ordinal=number, parent_id=parent, kernel_id=one.id,
+            state="measured" if verdict == "ok" else "failed", idea=f"unroll the loop over the columns by {number}",
+            log2_speedup=log2 if verdict == "ok" else None, log2_low=log2 - 0.05, log2_high=log2 + 0.05,
+            forecast_log2=median, p_correct=0.9, verdict=verdict, created_at=utc_now(),
+        )  # fmt: skip
+        if verdict == "ok" and log2 > self.best:
+            self.best = log2
+        return log, node
+
+    def rows(self, log: list[AnyEvent]) -> list[LoggedEvent]:
+        """The events as rows, numbered on."""
+        rows = [to_row(event, self.events + place) for place, event in enumerate(log)]
+        self.events += len(rows)
+        return rows
+
+    def summary(self) -> Search:
+        """The search after them."""
+        counts = {"proposed": len(self.nodes) - 1, "measured": len(self.nodes), "dropped": 0, "failed": 0}
+        spent = {
+            "measurements": float(len(self.nodes)),
+            "gpu_seconds": self.clock,
+            "candidates": float(len(self.nodes)),
+        }
+        return self.search.model_copy(
+            update={"events": self.events, "best_log2": self.best, "counts": counts, "spent": spent,
+                    "updated_at": utc_now()}
+        )  # fmt: skip
+
+
+def build(path: Path, nodes: int, events: int) -> str:
+    """A store with that many candidates and events; the id of its large search."""
+    rng = random.Random(7)
+    made = [kernel(number) for number in range(KERNELS)]
+    per_small = nodes * 3 // 10 // SMALL
+    with Store.open(path) as store:
+        tasks.save(store, TASK)
+        for one in made:
+            kernels.save(store, one)
+        sizes = [nodes - SMALL * per_small, *[per_small] * SMALL]
+        large = ""
+        for place, size in enumerate(sizes):
+            config = SearchConfig(
+                task_id=TASK.id, task_name=TASK.name, seed_id=made[0].id, device="cpu", generator="edits",
+                forecaster="learned", budget=Budget(measurements=10 * nodes),
+            )  # fmt: skip
+            search = begin_search(store, made[0], TASK, config)
+            large = large or search.id
+            grower = Grower(search, made, rng)
+            fill(store, grower, size, last=place > 0)
+        for number in range(5000):
+            measurements.save(store, measured(made[number % KERNELS], rng))
+        found = pages.last_seq(store, "nodes"), pages.last_seq(store, "events")
+        print(f"store: {found[0]:,} candidates, {found[1]:,} events, {path.stat().st_size >> 20} MiB")
+        assert found[1] >= events, "ten events a candidate"
+    return large
+
+
+def fill(store: Store, grower: Grower, size: int, *, last: bool) -> None:
+    """Grow a search to its size, thousands of candidates a transaction, past the checks of a worker's append."""
+    root = SearchNode(
+        id=grower.nodes[0][0], search_id=grower.search.id, ordinal=0, kernel_id=grower.search.seed_id, state="measured",
+        idea="the seed", log2_speedup=0.0, log2_low=0.0, log2_high=0.0, verdict="ok", created_at=utc_now(),
+    )  # fmt: skip
+    pending: tuple[list[LoggedEvent], list[SearchNode]] = ([], [root])
+    for number in range(size):
+        log, node = grower.candidate()
+        pending[0].extend(grower.rows(log))
+        pending[1].append(node)
+        if len(pending[1]) >= 2000 or number == size - 1:
+            with store.write() as db:
+                now = utc_now()
+                seq = db.execute("SELECT coalesce(max(seq), 0) FROM events").fetchone()[0]
+                db.executemany(
+                    "INSERT INTO events (search_id, ordinal, kind, node_id, clock, json, created_at, seq) "
+                    "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                    [(grower.search.id, e.ordinal, e.kind, e.node_id, e.clock, e.json, now, seq + at)
+                     for at, e in enumerate(pending[0], start=1)],
+                )  # fmt: skip
+                seq = db.execute("SELECT coalesce(max(seq), 0) FROM nodes").fetchone()[0]
+                names = tuple(SearchNode.model_fields)
+                db.executemany(
+                    f"INSERT INTO nodes ({', '.join(names)}, seq) VALUES ({', '.join('?' * (len(names) + 1))})",
+                    [(*(getattr(node, name) for name in names), seq + at)
+                     for at, node in enumerate(pending[1], start=1)],
+                )  # fmt: skip
+            pending = ([], [])
+    done = grower.summary().model_copy(update={"state": "completed" if last else "working"})
+    with store.write() as db:
+        db.execute(
+            "UPDATE searches SET state = ?, best_log2 = ?, events = ?, json = ? WHERE id = ?",
+            (done.state, done.best_log2, done.events,
+             json.dumps({"counts": done.counts, "spent": done.spent, "limits": done.limits, "reason": ""}), done.id),
+        )  # fmt: skip
+
+
+def measured(of: Kernel, rng: random.Random) -> Measurement:
+    """A measurement outside of searches."""
+    time_us = 100.0 * 2 ** rng.gauss(0, 0.5)
+    return Measurement(
+        id=new_id("m"), kernel_id=of.id, task_id=TASK.id, task_name=TASK.name, device="cpu", device_id="cpu-load",
+        lane="host-code", launch_mode="process", effort="quick", verdict="ok", reason="", time_us=time_us,
+        noise_pct=1.0, created_at=utc_now(),
+    )  # fmt: skip
+
+
+def write_on(path: Path, search_id: str, rate: float, nodes: int, stop: Any) -> None:
+    """Append to the large search at that rate, as a worker does: lease, summary, candidates; until told to stop."""
+    rng = random.Random(11)
+    made = [kernel(number) for number in range(KERNELS)]
+    owner = processes_alive.owner_name("worker")
+    with Store.open(path) as store:
+        search = searches.get(store, search_id)
+        assert search is not None
+        searches.take_lease(store, search_id, owner, lambda _: False, stale_before=utc_now())
+        grower = Grower(search, made, rng, search.events)
+        grower.best = search.best_log2 or 0.0
+        grower.nodes += [(node.id, 1000) for node in searches.nodes(store, search_id, limit=None)][1:]
+        per_beat = max(1, round(rate / PER_NODE / BEATS_A_SECOND))
+        due = time.monotonic()
+        written = 0
+        while not stop.is_set():
+            rows: list[LoggedEvent] = []
+            grown: list[SearchNode] = []
+            for _ in range(per_beat):
+                log, node = grower.candidate()
+                rows += grower.rows(log)
+                grown.append(node)
+            searches.append(store, grower.summary(), rows, grown, owner=owner)
+            written += len(rows)
+            if written % 2000 < len(rows):
+                searches.beat(store, search_id, owner)
+                measurements.save(store, measured(made[written % KERNELS], rng))
+            due += 1 / BEATS_A_SECOND
+            time.sleep(max(0.0, due - time.monotonic()))
+
+
+class Terminal:
+    """A tmux server of its own with one window, spoken to in control mode: no process a look."""
+
+    def __init__(self, columns: int, rows: int) -> None:
+        self.socket = f"kforecast-bench-{os.getpid()}"
+        self._columns, self._rows = columns, rows
+        self._control: subprocess.Popen[str] | None = None
+
+    def start(self, command: str) -> None:
+        """Run a command in the window."""
+        size = ["-x", str(self._columns), "-y", str(self._rows)]
+        self._tmux("new-session", "-d", "-s", "bench", *size, command)
+        self._tmux("set-option", "-g", "status", "off")
+        self._tmux("set-option", "-g", "remain-on-exit", "on")
+        self._control = subprocess.Popen(
+            ["tmux", "-L", self.socket, "-C", "attach", "-t", "bench", "-f", "no-output"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            bufsize=1,
+        )
+        self.ask(f"refresh-client -C {self._columns}x{self._rows}")
+
+    def _tmux(self, *arguments: str) -> None:
+        subprocess.run(["tmux", "-L", self.socket, *arguments], check=True, capture_output=True)
+
+    def ask(self, command: str) -> list[str]:
+        """The answer of a tmux command."""
+        control = self._control
+        assert control is not None and control.stdin is not None and control.stdout is not None
+        control.stdin.write(command + "\n")
+        answer: list[str] = []
+        inside = False
+        for line in control.stdout:
+            if line.startswith("%begin"):
+                inside, answer = True, []
+            elif line.startswith(("%end", "%error")):
+                # The first answer is to the attaching itself.
+                if inside and line.rstrip().endswith("1"):
+                    return answer
+                inside = False
+            elif inside:
+                answer.append(line.rstrip("\n"))
+        raise RuntimeError("tmux has ended")
+
+    def screen(self) -> list[str]:
+        """What the window shows."""
+        return self.ask("capture-pane -p -t bench")
+
+    def press(self, *keys: str) -> None:
+        """Press keys."""
+        for key in keys:
+            self.ask(f"send-keys -t bench {key!r}")
+
+    def pid(self) -> int:
+        """The process in the window."""
+        return int(self.ask("display-message -p -t bench '#{pane_pid}'")[0])
+
+    def close(self) -> None:
+        """End the server and all in it."""
+        subprocess.run(["tmux", "-L", self.socket, "kill-server"], check=False, capture_output=True)
+
+
+def wait_for(terminal: Terminal, ready: Callable[[list[str]], bool], seconds: float) -> float:
+    """Seconds until the screen is as wanted. Raises AssertionError with the screen where it never is."""
+    start = time.perf_counter()
+    while time.perf_counter() - start < seconds:
+        screen = terminal.screen()
+        if ready(screen):
+            return time.perf_counter() - start
+        if any(line.startswith("Pane is dead") for line in screen):
+            break
+        time.sleep(0.004)
+    raise AssertionError("never shown:\n" + "\n".join(terminal.screen()))
+
+
+def cursor_row(screen: list[str]) -> int | None:
+    """The row that the cursor's mark stands in."""
+    return next((number for number, line in enumerate(screen) if line.startswith("▌")), None)
+
+
+def key_to_screen(terminal: Terminal) -> float | None:
+    """Milliseconds from `j` to the moved cursor, as the terminal shows it; None where it did not move."""
+    before = cursor_row(terminal.screen())
+    if before is None:
+        return None
+    start = time.perf_counter()
+    terminal.press("j")
+    while time.perf_counter() - start < 2:
+        if cursor_row(terminal.screen()) != before:
+            return 1000 * (time.perf_counter() - start)
+    return None
+
+
+def use(terminal: Terminal, until: float, sample: Callable[[], None]) -> list[float]:
+    """Work with it as a person does who is in a hurry, until then. Milliseconds from keys to screens."""
+    rng = random.Random(3)
+    waits: list[float] = []
+    rounds: list[list[str]] = [
+        ["2", *["j"] * 12, "PageDown", "PageDown", "G", "g", "v", "v", "v", "v", "v", "f", "f", "f"],
+        ["2", "/", *"unroll", "Enter", *["j"] * 8, "PageDown", "Escape", "s", *["j"] * 8, "s", "G", "g"],
+        ["1", *["j"] * 6, "k", "s", "s", "s", "s", "/", *"softmax", "Escape", "o", "o", "Tab", *["j"] * 6, "Tab"],
+        ["4", *["j"] * 20, "PageDown", "v", "v", "a", "a", "/", *"T=4", "Escape", "]", "["],
+        ["3", *["j"] * 12, "v", "v", "v", "v", "s", "s", "]", "["],
+        ["5", "]", "[", "j", "k"],
+        ["?", "Escape", "z", "z", "2", "L", "L"],
+    ]
+    while time.monotonic() < until:
+        keys = rounds[rng.randrange(len(rounds))]
+        for key in keys:
+            if time.monotonic() > until:
+                break
+            if key == "j":
+                waited = key_to_screen(terminal)
+                waits += [] if waited is None else [waited]
+            else:
+                terminal.press(key)
+            sample()
+            time.sleep(rng.uniform(0.05, 0.25))
+        time.sleep(0.5)
+    return waits
+
+
+def rss_mb(pid: int) -> float:
+    """Resident memory of a process in MB."""
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) / 1024
+    raise RuntimeError("the tui has ended")
+
+
+def percentiles(values: list[float]) -> dict[str, float]:
+    """Of a list of numbers: p50, p95, p99, the largest, and how many there are."""
+    if not values:
+        return {"count": 0}
+    found = np.percentile(values, [50, 95, 99])
+    named = dict(zip(("p50", "p95", "p99"), (round(float(one), 2) for one in found), strict=True))
+    return {**named, "max": round(max(values), 2), "count": len(values)}
+
+
+@contextmanager
+def writing(path: Path, search_id: str, rate: float, nodes: int) -> Iterator[None]:
+    """The second process, while the block runs."""
+    context = multiprocessing.get_context("spawn")
+    stop = context.Event()
+    process = context.Process(target=write_on, args=(path, search_id, rate, nodes, stop), daemon=True)
+    process.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        process.join(20)
+
+
+def measure(folder: Path, given: argparse.Namespace) -> dict[str, Any]:
+    """The whole run."""
+    path = Path(given.keep).absolute() if given.keep else folder / "load.db"
+    if path.exists():
+        with Store.open_readonly(path) as store:
+            search_id = min(searches.recent(store, 1000), key=lambda one: -one.events).id
+    else:
+        search_id = build(path, given.nodes, given.events)
+    columns, rows = map(int, given.size.split("x"))
+    terminal = Terminal(columns, rows)
+    log = folder / "loop.jsonl"
+    (folder / "config.toml").write_text("")
+    places = {
+        "KFORECAST_DB": path,
+        "KFORECAST_RUNTIME_DIR": folder / "run",
+        "KFORECAST_CONFIG": folder / "config.toml",
+    }
+    setting = " ".join(f"{name}={value}" for name, value in places.items())
+    try:
+        command = f"exec env {setting} {sys.executable} -m kforecast tui --watch-loop {log}"
+        terminal.start("cat")
+        started: list[float] = []
+        for _ in range(3):  # without load: the start alone
+            terminal.ask(f"respawn-pane -k -t bench {command!r}")
+            started.append(wait_for(terminal, lambda screen: any("softmax_rows" in line for line in screen), 60))
+        with writing(path, search_id, given.rate, given.nodes):
+            time.sleep(5)
+            terminal.ask(f"respawn-pane -k -t bench {command!r}")
+            busy = wait_for(terminal, lambda screen: any("softmax_rows" in line for line in screen), 60)
+            pid = terminal.pid()
+            begun = time.monotonic()
+            memory: list[tuple[float, float]] = []
+
+            def sample() -> None:
+                now = time.monotonic() - begun
+                if not memory or now - memory[-1][0] >= 1:
+                    memory.append((now, rss_mb(pid)))
+
+            with Store.open_readonly(path) as store:
+                before = pages.last_seq(store, "events")
+            waits = use(terminal, begun + 60 * given.minutes, sample)
+            with Store.open_readonly(path) as store:
+                after = pages.last_seq(store, "events")
+            terminal.press("q")
+    finally:
+        terminal.close()
+    entries = [json.loads(line) for line in log.read_text().splitlines()]
+    seconds = [entry for entry in entries if "second" in entry]
+    keys = [entry["painted_ms"] for entry in entries if "key" in entry]
+    lasting = [(at, mb) for at, mb in memory if at >= min(60, 0.2 * memory[-1][0])]
+    slope = float(np.polyfit([at / 60 for at, _ in lasting], [mb for _, mb in lasting], 1)[0])
+    return {
+        "minutes": round(memory[-1][0] / 60, 2),
+        "size": given.size,
+        "nodes": given.nodes,
+        "events": before,
+        "events_written_a_second": round((after - before) / memory[-1][0], 1),
+        "load_average": os.getloadavg(),
+        "first_frame_s": {"quiet": [round(one, 2) for one in started], "while_written_to": round(busy, 2)},
+        "loop_worst_ms_each_second": percentiles([entry["worst_ms"] for entry in seconds]),
+        "loop_cpu_ms_each_second": percentiles([entry["cpu_ms"] for entry in seconds]),
+        "key_to_frame_ms": percentiles(keys),
+        "key_to_screen_ms": percentiles(waits),
+        "rss_mb": {
+            "minute_1": round(min(memory, key=lambda one: abs(one[0] - 60))[1], 1),
+            "end": round(memory[-1][1], 1),
+            "largest": round(max(mb for _, mb in memory), 1),
+            "slope_a_minute": round(slope, 3),
+        },
+        "aims": AIMS,
+    }
+
+
+def main() -> None:
+    """Run it, print what came of it, and write it down."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--minutes", type=float, default=30)
+    parser.add_argument("--nodes", type=int, default=100_000)
+    parser.add_argument("--events", type=int, default=1_000_000)
+    parser.add_argument("--rate", type=float, default=200)
+    parser.add_argument("--size", default="160x50")
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--keep", help="Build the store here, and use it again when it is there.")
+    given = parser.parse_args()
+    if shutil.which("tmux") is None:
+        parser.error("tmux is needed")
+    with tempfile.TemporaryDirectory(prefix="kforecast-bench-") as folder:
+        result = measure(Path(folder).resolve(), given)
+    print(json.dumps(result, indent=1))
+    if given.out is not None:
+        given.out.write_text(json.dumps({**provenance(), **result}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
