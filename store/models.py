@@ -76,6 +76,8 @@ class Problem(Noun):
     format: Literal["kernelbench", "gpumode"]
     files: dict[str, str]
     """Texts by file name: `problem.py`; or `reference.py`, `task.py` and whatever else `task.yml` lists."""
+    most_seed: int = 2**31 - 1
+    """The largest seed that the problem's own cases name: ours stay within, as some problems' values grow with it."""
 
 
 class Task(Noun):
@@ -125,6 +127,8 @@ class Launch(Noun):
     grid: tuple[str, ...] = ("1",)
     block: tuple[str, ...] = ("1",)
     smem: str = "0"
+    constexpr: dict[str, str] = Field(default_factory=dict)
+    """Triton: constexprs that follow from a case's sizes."""
 
 
 class Kernel(Noun):

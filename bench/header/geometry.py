@@ -95,4 +95,5 @@ def _launch(geometry: Geometry, base: Launch) -> Launch:
         grid=geometry.grid or base.grid,
         block=geometry.block or base.block,
         smem=geometry.smem or base.smem,
+        constexpr=base.constexpr,
     )

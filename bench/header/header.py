@@ -39,6 +39,7 @@ class LaunchPart(_Part):
     grid: tuple[_Expression, ...] = Field(default=("1",), min_length=1, max_length=3)
     block: tuple[_Expression, ...] = Field(default=("1",), min_length=1, max_length=3)
     smem: _Expression = "0"
+    constexpr: dict[str, _Expression] = Field(default_factory=dict, max_length=MAX_ARGUMENTS)
 
 
 class ScratchPart(_Part):
@@ -145,6 +146,7 @@ def expressions(launches: Iterable[Launch], scratch: Iterable[Scratch]) -> list[
         for what, axes in (("grid", launch.grid), ("block", launch.block)):
             found += [Placed("geometry", f"{what} {axis} {of}", text) for axis, text in zip("xyz", axes, strict=False)]
         found.append(Placed("geometry", f"smem {of}", launch.smem))
+        found += [Placed("geometry", f"constexpr {name} {of}", text) for name, text in launch.constexpr.items()]
     for entry in scratch:
         found += [
             Placed("scratch", f"dimension {i} of scratch {entry.name}", text) for i, text in enumerate(entry.shape, 1)

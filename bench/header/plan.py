@@ -11,6 +11,7 @@ from ...store.models import Case, Dtype, Kernel, Launch, Task
 from .ctype import c_type, fits, holds
 from .entry import Instance, instantiate
 from .expression import Expression, evaluate, shown_values
+from .names import suggestion
 from .signature import Parameter, Signature
 from .tokens import tokens
 
@@ -49,6 +50,7 @@ class PlannedLaunch:
     """One launch in numbers. `entry` is as the header writes it, `expression` as the compiler is asked for it.
 
     grid and block count in x, y, z; smem is dynamic shared memory in bytes. All are 1 and 0 for language `c`.
+    constexpr: names and values of Triton's constants that follow from the case.
     """
 
     entry: str
@@ -57,6 +59,7 @@ class PlannedLaunch:
     grid: tuple[int, int, int] = (1, 1, 1)
     block: tuple[int, int, int] = (1, 1, 1)
     smem: int = 0
+    constexpr: tuple[tuple[str, int], ...] = ()
 
 
 def plan_launches(
@@ -92,12 +95,14 @@ class _Planner:
 
     def plan(self, signatures: Sequence[Signature]) -> PlannedLaunch:
         instance = instantiate(self.launch.entry, signatures, self.configuration)
+        constexpr = self._constexpr(instance.signature)
         args = self._arguments(instance)
         if self.kernel.language == "c":
             return PlannedLaunch(self.launch.entry, instance.expression, args)
         grid = self._axes("grid", self.launch.grid, GRID_LIMITS)
         if self.kernel.language == "triton":
-            return PlannedLaunch(self.launch.entry, instance.expression, args, grid, self._triton_block())
+            block = self._triton_block()
+            return PlannedLaunch(self.launch.entry, instance.expression, args, grid, block, constexpr=constexpr)
         block = self._axes("block", self.launch.block, BLOCK_LIMITS)
         threads = block[0] * block[1] * block[2]
         if threads > THREADS_LIMIT:
@@ -106,6 +111,29 @@ class _Planner:
         if smem > self.constants.get("SMEM_MAX", smem):
             raise self._beyond("smem", smem, self.constants["SMEM_MAX"], (self.launch.smem,))
         return PlannedLaunch(self.launch.entry, instance.expression, args, grid, block, smem)
+
+    def _constexpr(self, signature: Signature) -> tuple[tuple[str, int], ...]:
+        """The constants that this case gives."""
+        if self.launch.constexpr and self.kernel.language != "triton":
+            raise InputError(
+                f"launch {self.launch.entry} gives constexprs, which Triton kernels alone have",
+                value=", ".join(self.launch.constexpr),
+                next_step="Leave them out.",
+            )
+        known = {entry.name for entry in signature.parameters if entry.constant}
+        found = []
+        for name, text in sorted(self.launch.constexpr.items()):
+            if name not in known or name in self.configuration:
+                raise InputError(
+                    f"{name} {self._of} is "
+                    + (
+                        "a tunable as well" if name in known else f"no constexpr of the kernel on line {signature.line}"
+                    ),
+                    value=f"{name} = {text}",
+                    next_step="Give each constexpr one value." if name in known else suggestion(name, known),
+                )
+            found.append((name, evaluate(text, self.values, what=f"constexpr {name} {self._of}", case=self.case.name)))
+        return tuple(found)
 
     def _triton_block(self) -> tuple[int, int, int]:
         """Its threads follow from num_warps, and its shared memory from the compiler."""
@@ -239,11 +267,13 @@ class _Planner:
                     value=str(signature),
                     next_step="Name every parameter.",
                 )
-            if entry.constant and not entry.default and entry.name not in self.configuration:
+            given = entry.default or entry.name in self.configuration or entry.name in self.launch.constexpr
+            if entry.constant and not given:
                 raise InputError(
                     f"a constexpr of the kernel on line {signature.line} has no value",
                     value=entry.name,
-                    next_step="Declare a tunable of this name in [tune], or give the parameter a default.",
+                    next_step="Declare a tunable of this name in [tune], or give the parameter a default; where it "
+                    f'follows from sizes, write constexpr = {{ {entry.name} = "pow2ceil(…)" }} in the launch.',
                 )
         runtime = [entry for entry in signature.parameters if not entry.constant]
         if self.kernel.language == "triton":

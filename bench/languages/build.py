@@ -41,6 +41,7 @@ class Form:
 
     threads: of a block, as the compiler fixed them; smem: dynamic shared memory in bytes; ctas: blocks of a cluster
     that stand for one block of the grid, along x; trailing: null pointers that follow the arguments.
+    constexpr: constants of the case that are compiled in, by name.
     """
 
     launch: int
@@ -50,11 +51,12 @@ class Form:
     ctas: int
     parameters: tuple[FormParameter, ...]
     trailing: int
+    constexpr: tuple[tuple[str, int], ...] = ()
 
     def placed(self, launch: PlannedLaunch) -> PlannedLaunch | None:
         """The launch as this form takes it; None where an assumption is not true of its arguments."""
         pairs = list(zip(self.parameters, launch.args, strict=True))
-        if not all(parameter.holds(argument) for parameter, argument in pairs):
+        if self.constexpr != launch.constexpr or not all(parameter.holds(argument) for parameter, argument in pairs):
             return None
         args = [parameter.passed(argument) for parameter, argument in pairs if parameter.equals is None]
         nothing = [ScalarArg(0, "void*", "u64")] * self.trailing

@@ -18,7 +18,7 @@ from ....store.models import Case, EntryFacts, Facts, Kernel, Task
 from ....store.paths import cache_dir
 from ...header.plan import TRITON_WARPS, PlannedLaunch, plan_launches
 from ...header.signature import Signature
-from ..build import Build, Form, FormParameter
+from ..build import Build, Form
 from ..cuda.cache import BuildCache, Entry
 from ..cuda.messages import clipped
 from ..cuda.options import check_arch
@@ -197,7 +197,7 @@ def _message(unit: Unit, constants: Mapping[str, int]) -> dict[str, Any]:
         "types": unit.types,
         "ones": [i for i, parameter in numbered if parameter.equals is not None],
         "multiples": [i for i, one in numbered if one.equals is None and (one.dtype is None or one.multiple > 1)],
-        "constants": dict(constants),
+        "constants": {**constants, **dict(unit.constexpr)},
     }
 
 
@@ -262,7 +262,7 @@ def _build(
         return _failure(_in_users_name(data["error"], file), arch, identity)
     numbers = {unit: number for number, unit in enumerate(units)}
     built = [
-        _form(position, unit.parameters, data["units"][numbers[unit]])
+        _form(position, unit, data["units"][numbers[unit]])
         for position, of_position in enumerate(forms.units)
         for unit in of_position
     ]
@@ -289,9 +289,9 @@ def _build(
     return Build(entry.files["kernel.cubin"], facts, symbols, _said(kernel, forms), tuple(built))
 
 
-def _form(launch: int, parameters: tuple[FormParameter, ...], unit: Mapping[str, Any]) -> Form:
-    kept = {key: unit[key] for key in ("symbol", "threads", "smem", "ctas", "trailing")}
-    return Form(launch=launch, parameters=parameters, **kept)
+def _form(launch: int, unit: Unit, built: Mapping[str, Any]) -> Form:
+    kept = {key: built[key] for key in ("symbol", "threads", "smem", "ctas", "trailing")}
+    return Form(launch=launch, parameters=unit.parameters, constexpr=unit.constexpr, **kept)
 
 
 def _entry_facts(name: str, unit: Mapping[str, Any], found: Mapping[str, Mapping[str, Any]]) -> EntryFacts:
@@ -310,7 +310,7 @@ def _said(kernel: Kernel, forms: Forms) -> str:
     lines = []
     for launch, of_launch in zip(kernel.launches, forms.units, strict=True):
         for unit in of_launch:
-            lines.append(f"{launch.entry}: compiled for {described(unit.names, unit.parameters) or 'any arguments'}")
+            lines.append(f"{launch.entry}: compiled for {described(unit) or 'any arguments'}")
     return "\n".join(lines)
 
 

@@ -7,6 +7,7 @@ import re
 import traceback
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 _DIAGNOSTIC = re.compile(r"^\S*?([\w.-]+\.py):(\d+):(\d+): error: (.*)$", re.MULTILINE)
 _REPR = re.compile(r"^(\w+)\(([\"'])(.*)\2,?\)$", re.DOTALL)
@@ -76,7 +77,8 @@ def _place(link: BaseException, texts: _Texts) -> tuple[str, int, int] | None:
     """File, line and column of a CompilationError. A node's line counts from the function's `def`, as the function's
     text was cut out of its file.
     """
-    function, node = getattr(link, "src", None), getattr(link, "node", None)
+    function = getattr(link, "src", None)
+    node: Any = getattr(link, "node", None)
     if not isinstance(function, str) or not function or not hasattr(node, "lineno"):
         return None
     for name, text in texts.items():

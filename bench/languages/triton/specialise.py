@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ....store.errors import InputError
 from ....store.models import Dtype, Kernel, Task
 from ...header.options import TRITON_OPTIONS
 from ...header.plan import PlannedLaunch, ScalarArg
@@ -20,7 +21,10 @@ from ..build import FormParameter
 
 MULTIPLE = 16
 MOST_TIMED_FORMS = 3
-"""Of one launch. Where the timed cases want more, one form assumes what is true of all of them."""
+"""Of one launch and the same constants. Where the timed cases want more, one assumes what is true of all of them."""
+
+MOST_FORMS = 24
+"""Of one launch: each is a compilation, and all of them are one cubin."""
 
 _NAMES: dict[Dtype, str] = {"f64": "fp64", "f32": "fp32", "f16": "fp16"}
 _I32 = range(-(2**31), 2**31)
@@ -30,13 +34,15 @@ _I32 = range(-(2**31), 2**31)
 class Unit:
     """One compilation: an entry with a type for each parameter that is no constexpr, in order.
 
-    types: as Triton writes them, `*fp32` or `i32`; parameters: what is assumed of each.
+    types: as Triton writes them, `*fp32` or `i32`; parameters: what is assumed of each; constexpr: constants that
+    follow from the case.
     """
 
     entry: str
     names: tuple[str, ...]
     types: tuple[str, ...]
     parameters: tuple[FormParameter, ...]
+    constexpr: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -66,22 +72,47 @@ def forms_for(
         shaper = _Shaper(kernel, task, signature, decoration)
         every = [case[number] for case in (*timed, *checked)]
         first = [case[number] for case in (timed or checked)]
-        special = list(dict.fromkeys(shaper.assumed(one, every) for one in first))
-        if len(special) > MOST_TIMED_FORMS:
-            special = [_common(special)]
-        wanted = list(special)
-        if any(not any(holds(form, one) for form in special) for one in every):
-            wanted.append(_common([shaper.assumed(one, every) for one in every]))
-        types = shaper.types(first[0], special[0])
         names = tuple(entry.name for entry in signature.parameters if not entry.constant)
-        units.append(tuple(Unit(signature.name, names, types, form) for form in wanted))
+        types = shaper.types(every[0], shaper.assumed(every[0], every))
+        special = [
+            Unit(signature.name, names, types, form, constexpr)
+            for constexpr, cases in _by_constexpr(first).items()
+            for form in _few([shaper.assumed(one, every) for one in cases])
+        ]
+        wanted = list(special)
+        for constexpr, cases in _by_constexpr(every).items():
+            if any(not any(holds(unit, one) for unit in special) for one in cases):
+                shared = _common([shaper.assumed(one, every) for one in cases])
+                wanted.append(Unit(signature.name, names, types, shared, constexpr))
+        if len(wanted) > MOST_FORMS:
+            raise InputError(
+                f"launch {launch.entry} takes too many values of its constexprs",
+                value=f"{len(wanted)} programs for {len(every)} cases",
+                next_step=f"Use at most {MOST_FORMS}: a loop in the kernel serves any size with one.",
+            )
+        units.append(tuple(wanted))
         counts.append(len(special))
     return Forms(tuple(units), tuple(counts))
 
 
-def holds(form: Sequence[FormParameter], launch: PlannedLaunch) -> bool:
-    """Whether what a form assumes is true of a launch's arguments."""
-    return all(parameter.holds(argument) for parameter, argument in zip(form, launch.args, strict=True))
+def _by_constexpr(launches: Sequence[PlannedLaunch]) -> dict[tuple[tuple[str, int], ...], list[PlannedLaunch]]:
+    """The launches by the constants that their cases give, in order."""
+    found: dict[tuple[tuple[str, int], ...], list[PlannedLaunch]] = {}
+    for launch in launches:
+        found.setdefault(launch.constexpr, []).append(launch)
+    return found
+
+
+def _few(forms: Sequence[tuple[FormParameter, ...]]) -> list[tuple[FormParameter, ...]]:
+    """The different ones, or where they are many what they share."""
+    different = list(dict.fromkeys(forms))
+    return [_common(different)] if len(different) > MOST_TIMED_FORMS else different
+
+
+def holds(unit: Unit, launch: PlannedLaunch) -> bool:
+    """Whether what a unit assumes is true of a launch."""
+    pairs = zip(unit.parameters, launch.args, strict=True)
+    return unit.constexpr == launch.constexpr and all(parameter.holds(argument) for parameter, argument in pairs)
 
 
 def memory_dtypes(kernel: Kernel, task: Task) -> dict[str, Dtype]:
@@ -95,10 +126,10 @@ def options_of(kernel: Kernel) -> dict[str, int]:
     return {name: kernel.tunables[name] for name in TRITON_OPTIONS if name in kernel.tunables}
 
 
-def described(names: Sequence[str], form: Sequence[FormParameter]) -> str:
-    """In words what a form assumes: `N is a multiple of 16, stride is 1`; empty where nothing."""
-    said = []
-    for name, parameter in zip(names, form, strict=True):
+def described(unit: Unit) -> str:
+    """In words what a unit assumes: `N is a multiple of 16, stride is 1`; empty where nothing."""
+    said = [f"{name} is {value}" for name, value in unit.constexpr]
+    for name, parameter in zip(unit.names, unit.parameters, strict=True):
         if parameter.equals is not None:
             said.append(f"{name} is {parameter.equals}")
         elif parameter.multiple > 1:

@@ -79,7 +79,8 @@ def wrong_cases(path: Path, most_blocks: int) -> list[str]:
                 for one in launch.args
             ]
             constants = [one.name for one in signatures[launch.entry].parameters if one.constant]
-            named = {name: kernel.tunables[name] for name in constants if name in kernel.tunables}
+            values = {**kernel.tunables, **dict(launch.constexpr)}
+            named = {name: values[name] for name in constants if name in values}
             getattr(module, launch.entry)[launch.grid](*arguments, **named)
         mismatch = expect(task, case, inputs).check({one.name: memory[one.name] for one in task.tensors})
         if mismatch is not None:

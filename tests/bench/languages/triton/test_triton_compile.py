@@ -193,6 +193,27 @@ def test_other_architectures(arch: str, build: Builder) -> None:
     assert built.facts.arch.startswith(arch)
 
 
+def test_constants_that_follow_from_sizes(build: Builder, load: Loader) -> None:
+    path = EXHIBITS / "softmax_one_block.py"
+    built = build(path)
+    blocks = [dict(form.constexpr)["BLOCK"] for form in built.forms]
+    assert blocks[:2] == [4096, 1024] and len(blocks) == len(set(blocks))
+    assert set(blocks) == {1 << max(case.sizes["C"] - 1, 0).bit_length() for case in load(path).task.checked} | {4096}
+
+
+@pytest.mark.parametrize(
+    ("constexpr", "words"),
+    [
+        ('{ BLOCK = "N" }', "BLOCK of launch vector_add is a tunable as well"),
+        ('{ BLOCKS = "N" }', "no constexpr of the kernel on line 16"),
+        ('{ a = "N" }', "a of launch vector_add is no constexpr"),
+    ],
+)
+def test_constants_that_cannot_be(constexpr: str, words: str, build: Builder) -> None:
+    text = HEADER.replace("# [tune]", f"# constexpr = {constexpr}\n# [tune]") + IMPORTS + KERNEL
+    assert words in str(build(text).facts.error)
+
+
 def test_a_numbers_type_is_its_annotations_else_what_fits(build: Builder, load: Loader) -> None:
     text = HEADER + IMPORTS + KERNEL.replace("N, BLOCK", "N: tl.int64, BLOCK")
     assert {form.parameters[3].dtype for form in build(text).forms} == {"i64"}
