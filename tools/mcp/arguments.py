@@ -20,7 +20,7 @@ options = ["-fopenmp"]  # optional; C is compiled with -O3 -march=native already
 [[launch]]
 entry = "softmax_rows"
 args = ["x", "y", "R", "C"]
-grid = ["R"]      # CUDA only
+grid = ["R"]      # CUDA, Triton
 block = ["256"]   # CUDA only
 */
 In Python it is the lines from `# /// kforecast 1` to `# ///`, with `# ` before each. Without a header, the error
