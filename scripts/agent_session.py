@@ -22,11 +22,12 @@ from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
-from mcp.client.client import Client
-from mcp.client.stdio import StdioServerParameters, stdio_client
+
+if TYPE_CHECKING:
+    from mcp.client.client import Client
 
 COMMAND = [sys.executable, "-m", "kforecast", "mcp"]
 NAMES_KERNELS = ("kernel", "candidate", "seed", "baseline")
@@ -35,6 +36,9 @@ MOST_BYTES = 1 << 20
 
 def client_of(store: Path, mode: str) -> Client:
     """A client with a server of its own, that works on the session's store."""
+    from mcp.client.client import Client
+    from mcp.client.stdio import StdioServerParameters, stdio_client
+
     environment = {**os.environ, "KFORECAST_DB": str(store / "kforecast.db")}
     started = StdioServerParameters(command=COMMAND[0], args=COMMAND[1:], env=environment, cwd=str(Path.cwd()))
     return Client(stdio_client(started), mode=mode)
