@@ -107,6 +107,11 @@ def _together(results: list[ForecastResult | KforecastError]) -> dict[str, Any]:
     counted = ", ".join(f"{count} {kind}" for kind, count in decided.most_common())
     briefs = [one.brief for one in results if not isinstance(one, KforecastError) and one.brief is not None]
     step = "Call measure_kernel for those that say measure, fix those with an error, skip those that say drop."
+    if decided["measure"] > 1 and not any(one["backend"].startswith("agent:") for one in told if "backend" in one):
+        step += (
+            ' To choose among them forecast them yourself: ask with detail="brief" for what is known, then with '
+            "own=[...], one a candidate."
+        )
     return {
         "summary": f"{len(results)} candidates: {counted}.",
         "results": told,
