@@ -208,11 +208,14 @@ low, high, p_correct, time_us, quarantined."""
 
 
 def measured_since(store: Store, seq: int, *, limit: int) -> list[FeedRow]:
-    """Measurements added or changed since then, in that order, with who asked for them."""
+    """Measurements added or changed since then, in that order, with who asked for them. One that came without its
+    request, of a kernel that a search has among its candidates, counts as that search's."""
     return store.read(
         """SELECT m.id, 'measurement' AS kind, m.seq, m.created_at, m.kernel_id, kernels.name, m.task_name AS task,
              m.device, requests.client AS who,
-             CASE WHEN requests.client LIKE 'search:%' THEN substr(requests.client, 8) END AS search,
+             CASE WHEN requests.client LIKE 'search:%' THEN substr(requests.client, 8)
+               WHEN requests.id IS NULL THEN (SELECT search_id FROM nodes WHERE nodes.kernel_id = m.kernel_id LIMIT 1)
+             END AS search,
              CASE WHEN m.comparison = 'none' THEN m.verdict ELSE m.comparison END AS outcome,
              m.log2_speedup AS log2, m.log2_low AS low, m.log2_high AS high, NULL AS p_correct, m.time_us,
              m.quarantine IS NOT NULL AS quarantined

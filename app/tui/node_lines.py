@@ -27,6 +27,8 @@ MARKS: dict[str, tuple[str, str, str]] = {
 """Of candidates: glyph, role, words."""
 _LABEL = 11
 _BAR = 22
+_LONG = 22
+"""A label from this length on is not what others are aligned by."""
 
 
 def legend() -> list[Line]:
@@ -76,9 +78,10 @@ def _outlook_lines(told: Outlook | None, width: int) -> list[Line]:
         )
     )
     lines += _bars(told, width)
-    anchor = "its nearest measured ancestor"
-    note = f"S here is against {anchor}" + ("" if told.anchor is None else f", candidate {told.anchor}")
-    lines.append(((note + ("" if told.given else "; bars from median and interval"), "faint"),))
+    anchor = "" if told.anchor is None else f", candidate {told.anchor}"
+    lines.append(((f"S here is against its nearest measured ancestor{anchor}.", "faint"),))
+    if not told.given:
+        lines.append((("The bars are drawn from median and interval.", "faint"),))
     if told.reasoning:
         lines += _wrapped("because", told.reasoning, width)
     return lines
@@ -180,9 +183,9 @@ def measurement_lines(found: Measurement, width: int) -> list[Line]:
     if found.noise_pct is not None:
         lines.append(_pair("noise", f"{found.noise_pct:.2g}% (A/A)", width))
     known = [*_flat(found.environment), ("isolation", found.isolation)]
-    wide = max(_LABEL, *(len(name) + 2 for name, _ in known))
+    wide = max(_LABEL, *(len(name) + 2 for name, _ in known if len(name) < _LONG))
     for name, value in known:
-        lines.append(((name.ljust(wide), "dim"), (value, "")))
+        lines += _wrapped(name, value, width, wide)
     for note in found.notes:
         lines += _wrapped("note", note, width)
     lines.append(_pair("id", found.id, width))
@@ -223,6 +226,8 @@ def _flat(environment: dict[str, Any], before: str = "") -> list[tuple[str, str]
     for name, value in environment.items():
         if isinstance(value, dict):
             found += _flat(value, f"{before}{name} ")
+        elif isinstance(value, list) and value and isinstance(value[-1], dict):
+            found.append((f"{before}{name}".replace("_", " "), _said(value[-1])))
         elif value not in (None, "", [], {}):
             text = f"{value:.4g}" if isinstance(value, float) else str(value)
             found.append((f"{before}{name}".replace("_", " "), text))
@@ -235,11 +240,17 @@ def _pair(label: str, text: str, width: int) -> Line:
     return (f"{label}  ", "dim"), (text, "")
 
 
-def _wrapped(label: str, text: str, width: int) -> list[Line]:
-    lines = textwrap.wrap(" ".join(text.split()), max(20, width - _LABEL)) or [""]
-    return [
-        ((label.ljust(_LABEL) if not number else " " * _LABEL, "dim"), (line, "")) for number, line in enumerate(lines)
-    ]
+def _said(record: dict[str, Any]) -> str:
+    """A record in a line: what it says of each, without what is empty."""
+    return ", ".join(
+        f"{name.replace('_', ' ')} {value}" for name, value in record.items() if value not in (None, "", [])
+    )
+
+
+def _wrapped(label: str, text: str, width: int, wide: int = _LABEL) -> list[Line]:
+    lead = max(wide, len(label) + 2)
+    lines = textwrap.wrap(" ".join(text.split()), max(20, width - lead)) or [""]
+    return [((label.ljust(lead) if not number else " " * lead, "dim"), (line, "")) for number, line in enumerate(lines)]
 
 
 def compared_lines(one: NodeView, other: NodeView) -> list[Line]:

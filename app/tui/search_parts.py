@@ -17,7 +17,7 @@ from .lines import Cell, Column, Line, joined
 from .node_lines import MARKS, decision_span
 
 _GUIDES = {"|": "│ ", " ": "  ", "+": "├ ", "L": "└ "}
-_MOST_GUIDES = 9
+_MOST_GUIDES = 6
 """Levels that are drawn; deeper ones get their number."""
 
 

@@ -74,7 +74,7 @@ class SearchPage(NodeActions):
     SearchPage.-short #log { display: none; }
     SearchPage.-log #log { display: block; }
     SearchPage.-log.-short #detail { display: none; }
-    SearchPage.-zoom { #left { display: none; } #log { display: none; } #detail { display: block; } }
+    SearchPage.-narrow.-zoom { #left { display: none; } #log { display: none; } #detail { display: block; } }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("v", "view", "View", tooltip="About, source, diffs", id="view"),
