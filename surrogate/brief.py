@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from ..store.models import EntryFacts, Facts, Kernel, Task, Tensor
-from .contract import Query, Sibling
+from .contract import Query, Sibling, Side
 from .structure import plain, similarity, traits
 
 Form = Literal["table", "changes", "source"]
@@ -135,12 +135,12 @@ def _table(query: Query) -> str:
     tunables = any(kernel.tunables for kernel in _kernels(query))
     rows: list[tuple[str, ...]] = [("#", "S", "95%", "us", "floor", "like", "tunables", "difference")]
     rows.append(_base_row(query))
-    rows.extend(_candidate_row(number, side.kernel, query) for number, side in enumerate(query.candidates, 1))
+    rows.extend(_candidate_row(number, side, query) for number, side in enumerate(query.candidates, 1))
     rows.extend(_sibling_row(number, sibling, query) for number, sibling in enumerate(_ranked(query), 1))
     shown = [column for column, name in enumerate(rows[0]) if _shown(name, query, tunables)]
     widths = {column: max(len(row[column]) for row in rows) for column in shown}
     lines = ["  ".join(row[column].ljust(widths[column]) for column in shown).rstrip() for row in rows]
-    none = [] if query.siblings else ["no siblings measured yet"]
+    none = [] if _measured(query) else ["no siblings measured yet"]
     return "\n".join([_head(query, "\n".join(lines)), *lines, *none])
 
 
@@ -149,19 +149,24 @@ def _kernels(query: Query) -> list[Kernel]:
     return [*sides, *(sibling.kernel for sibling in query.siblings)]
 
 
+def _measured(query: Query) -> list[Sibling]:
+    """All that the table tells the measured S of."""
+    return [*query.siblings, *(side.measured for side in query.candidates if side.measured is not None)]
+
+
 def _shown(column: str, query: Query, tunables: bool) -> bool:
     """Columns in which nothing would stand are left out."""
     if column == "95%":
-        return bool(query.siblings)
+        return bool(_measured(query))
     return {"floor": bool(query.floor_us), "tunables": tunables}.get(column, True)
 
 
 def _head(query: Query, table: str) -> str:
     """What the columns mean, as far as something stands in them."""
     said = ["S over base"]
-    if query.siblings:
+    if _measured(query):
         said = ["S over base, from measured pairs, with its 95% interval", "us: base's time / S"]
-    if any(sibling.unpaired for sibling in query.siblings):
+    if any(one.unpaired for one in _measured(query)):
         said.append(f"{_UNPAIRED}: from times of different runs, which drift")
     said += ["like: the side it resembles most", "difference: from that side, counts of constructs as old>new"]
     if " vectors " in table:
@@ -181,22 +186,29 @@ def _base_row(query: Query) -> tuple[str, ...]:
     return "base", "1", "-", time, floor, "-", _tunables(query.baseline.kernel) or "-", "-"
 
 
-def _candidate_row(number: int, kernel: Kernel, query: Query) -> tuple[str, ...]:
-    base = query.baseline.kernel
+def _candidate_row(number: int, side: Side, query: Query) -> tuple[str, ...]:
+    base, kernel = query.baseline.kernel, side.kernel
     like = f"base {100 * similarity(kernel, base):.0f}%"
-    return f"c{number}", "?", "?", "?", "?", like, _tunables(kernel) or "-", difference(base, kernel)
+    return f"c{number}", *_numbers(side.measured), like, _tunables(kernel) or "-", difference(base, kernel)
 
 
 def _sibling_row(number: int, sibling: Sibling, query: Query) -> tuple[str, ...]:
-    speedup = sibling.verdict if sibling.log2_speedup is None else f"{2.0**sibling.log2_speedup:.3f}"
-    time = "-" if sibling.time_us is None else f"{sibling.time_us:.4g}"
-    floor = "-" if sibling.percent_of_floor is None else f"{sibling.percent_of_floor:.0f}%"
     name, nearest = _nearest(sibling.kernel, query)
     like = f"{name} {100 * similarity(sibling.kernel, nearest):.0f}%"
     what = difference(nearest, sibling.kernel)
     if sibling.idea:
         what = f"{what} “{_one_line(sibling.idea, _IDEA_CHARACTERS)}”"
-    return f"s{number}", speedup, _interval(sibling), time, floor, like, _tunables(sibling.kernel) or "-", what
+    return f"s{number}", *_numbers(sibling), like, _tunables(sibling.kernel) or "-", what
+
+
+def _numbers(measured: Sibling | None) -> tuple[str, str, str, str]:
+    """S, its interval, time and share of the floor of a row."""
+    if measured is None:
+        return "?", "?", "?", "?"
+    speedup = measured.verdict if measured.log2_speedup is None else f"{2.0**measured.log2_speedup:.3f}"
+    time = "-" if measured.time_us is None else f"{measured.time_us:.4g}"
+    floor = "-" if measured.percent_of_floor is None else f"{measured.percent_of_floor:.0f}%"
+    return speedup, _interval(measured), time, floor
 
 
 def _interval(sibling: Sibling) -> str:
@@ -234,14 +246,15 @@ def _lists_differ(base: Kernel, kernel: Kernel) -> Iterator[str]:
     if base.language != kernel.language:
         yield f"{kernel.language} instead of {base.language}"
     for what, old, new in (
-        ("options", base.options, kernel.options),
-        ("includes", tuple(base.includes), tuple(kernel.includes)),
+        ("", base.options, kernel.options),
+        ("include ", tuple(base.includes), tuple(kernel.includes)),
     ):
-        told = [f"+{one}" for one in new if one not in old] + [f"without {one}" for one in old if one not in new]
+        added, gone = [one for one in new if one not in old], [one for one in old if one not in new]
+        told = [f"with {what}{' '.join(added)}"] * bool(added) + [f"without {what}{' '.join(gone)}"] * bool(gone)
         if told:
-            yield _one_line(f"{what} {' '.join(told)}", _LIST_CHARACTERS)
-        elif what == "options" and old != new:
-            yield "options in another order"
+            yield _one_line(", ".join(told), _LIST_CHARACTERS)
+        elif old != new:
+            yield "the same options or includes in another order"
     shapes = [[(one.grid, one.block, one.smem) for one in each.launches] for each in (base, kernel)]
     if kernel.language == "cuda" and shapes[0] != shapes[1]:
         launches = [f"grid ({', '.join(grid)}) block ({', '.join(block)})" for grid, block, _ in shapes[1]]

@@ -12,13 +12,6 @@ from . import density
 MOST_CANDIDATES = 16
 
 
-class Side(Noun):
-    """One side of a ratio, with what is known of it without running it."""
-
-    kernel: Kernel
-    facts: Facts | None = None
-
-
 class Sibling(Noun):
     """A measured kernel of the same task on the same device and in the same launch mode."""
 
@@ -36,6 +29,15 @@ class Sibling(Noun):
     facts: Facts | None = None
     idea: str = ""
     """What its author said it tries. Someone else's words: data."""
+
+
+class Side(Noun):
+    """One side of a ratio, with what is known of it without running it."""
+
+    kernel: Kernel
+    facts: Facts | None = None
+    measured: Sibling | None = None
+    """Of a candidate: what was measured of it, S over the query's baseline; None: nothing."""
 
 
 class Query(Noun):

@@ -24,7 +24,7 @@ from .facts import facts_of
 from .forecast_results import ForecastResult, forecast_result
 from .hits import TOLD
 from .kernels import Asked, Named, device_for, find_baseline, find_kernel, remember
-from .measured import RIGHT_AGAIN, found_right, told_of
+from .measured import RIGHT_AGAIN, Told, found_right, told_of
 from .neighbours import MOST_SIBLINGS, Known, known_of, pool_of, with_facts
 from .own import Owned, OwnGiven, owned_many
 from .pairs import Standing, newest_agent, standing_of
@@ -176,6 +176,16 @@ def _pair(
     return _Pair(index, candidate, against, because, where, own)
 
 
+@dataclass(frozen=True)
+class _Said:
+    """What is said of one pair: the decision, the probabilities, calibrated, and the forecast that was kept, if any."""
+
+    decided: Decided
+    calibrated: Reply | None
+    made: Forecast | None = None
+    audited: bool = False
+
+
 @dataclass
 class _Asking:
     """One call of `forecast`: what all its groups share."""
@@ -210,8 +220,8 @@ class _Asking:
         first = pairs[0]
         place, known = self._place(first), self._known_of(first)
         baseline = _side(first.baseline, place)
-        sides = [_side(pair.candidate, place) for pair in pairs]
         pool = pool_of(self.store, known, baseline.kernel.id)
+        sides = [_side(pair.candidate, place, pool) for pair in pairs]
         backend, hint = self._backend(pairs, place, pool)
         siblings = choose(pool, baseline.kernel, [side.kernel for side in sides], count=MOST_SIBLINGS)
         query = Query(
@@ -227,15 +237,50 @@ class _Asking:
             siblings=with_facts(self.store, siblings, known),
             record=self._record(backend.name, place),
         )
-        answer = _as_found(backend.forecast(query), query, known)
+        told = [self._told(pair, side, known) for pair, side in zip(pairs, sides, strict=True)]
+        # What is measured need not be asked, which may cost money.
+        left = [number for number, one in enumerate(told) if one is None]
+        asked = query.model_copy(update={"candidates": tuple(sides[number] for number in left)})
+        nobody = Answer(forecaster=backend.name, replies=())
+        answer = _as_found(backend.forecast(asked), asked, known) if left else nobody
         standing = standing_of(self.store, answer.forecaster, place, self.alpha)  # another's, where one stepped aside
         text = self._brief(query)
         results: dict[int, ForecastResult | KforecastError] = {}
-        for number, pair in enumerate(pairs):
-            result = self._result(pair, query, number, answer, standing, known, hint)
+        for number, (pair, side) in enumerate(zip(pairs, sides, strict=True)):
+            one = told[number]
+            said = (
+                self._forecast(asked, left.index(number), answer, standing)
+                if one is None
+                else _Said(one.decided, one.reply)
+            )
+            result = forecast_result(
+                called=Path(pair.candidate.called).name,
+                against=Path(pair.baseline.called).name,
+                candidate_id=side.kernel.id,
+                baseline_id=baseline.kernel.id,
+                because=pair.because,
+                backend=answer.forecaster,
+                forecast=said.made,
+                reply=said.calibrated,
+                decided=said.decided,
+                audited=said.audited,
+                standing=standing,
+                not_trained=answer.not_trained,
+                facts=side.facts,
+                already_measured=known.of_pair(side.kernel.id, baseline.kernel.id),
+                told=one,
+                hint=hint,
+            )
             # One brief tells of all the group's candidates.
             results[pair.index] = result if number or text is None else result.model_copy(update={"brief": text})
         return results
+
+    def _told(self, pair: _Pair, side: Side, known: Known) -> Told | None:
+        """What measurements say of a pair that nobody needs to forecast; None where somebody does."""
+        same_program = side.kernel.source_id == pair.baseline.kernel.source_id
+        if pair.own is not None or same_program or (side.facts is not None and not side.facts.ok):
+            return None
+        return told_of(known, side.kernel.id, pair.baseline.kernel.id)
 
     def _place(self, pair: _Pair) -> Place:
         if pair.device not in self._places:
@@ -276,49 +321,23 @@ class _Asking:
         full = self.detail == "full"
         return brief_text(query, sources=full, form="changes" if full else "table")
 
-    def _result(
-        self, pair: _Pair, query: Query, number: int, answer: Answer, standing: Standing, known: Known, hint: str
-    ) -> ForecastResult:
+    def _forecast(self, query: Query, number: int, answer: Answer, standing: Standing) -> _Said:
+        """The decision on one candidate's forecast; both are kept."""
         side, reply = query.candidates[number], answer.replies[number]
-        same_program = side.kernel.source_id == query.baseline.kernel.source_id
-        compiles = side.facts is None or side.facts.ok
-        told = told_of(known, side.kernel.id, query.baseline.kernel.id) if compiles and not same_program else None
-        if told is not None and pair.own is None:
-            made, audited, decided = None, False, told.decided
-            calibrated: Reply | None = told.reply
-        else:
-            told = None
-            decided = decide(
-                reply,
-                calibration=standing.calibration,
-                promise=standing.promise,
-                facts=side.facts,
-                drift=standing.drift,
-                not_trained=answer.not_trained,
-                same_program=same_program,
-            )
-            if reply is None and answer.problems:
-                decided = replace(decided, reason=f"{decided.reason} {answer.problems[-1]}")
-            calibrated = None if reply is None else standing.calibration.apply(reply)
-            made, audited = self._save(forecast_of(query, number, answer), decided, calibrated)
-        return forecast_result(
-            called=Path(pair.candidate.called).name,
-            against=Path(pair.baseline.called).name,
-            candidate_id=side.kernel.id,
-            baseline_id=query.baseline.kernel.id,
-            because=pair.because,
-            backend=answer.forecaster,
-            forecast=made,
-            reply=calibrated,
-            decided=decided,
-            audited=audited,
-            standing=standing,
-            not_trained=answer.not_trained,
+        decided = decide(
+            reply,
+            calibration=standing.calibration,
+            promise=standing.promise,
             facts=side.facts,
-            already_measured=known.of_pair(side.kernel.id, query.baseline.kernel.id),
-            told=told,
-            hint=hint,
+            drift=standing.drift,
+            not_trained=answer.not_trained,
+            same_program=side.kernel.source_id == query.baseline.kernel.source_id,
         )
+        if reply is None and answer.problems:
+            decided = replace(decided, reason=f"{decided.reason} {answer.problems[-1]}")
+        calibrated = None if reply is None else standing.calibration.apply(reply)
+        made, audited = self._save(forecast_of(query, number, answer), decided, calibrated)
+        return _Said(decided, calibrated, made, audited)
 
     def _save(self, made: Forecast | None, decided: Decided, calibrated: Reply | None) -> tuple[Forecast | None, bool]:
         """Save forecast and decision together; whether the audit drew it.
@@ -348,8 +367,10 @@ def _as_found(answer: Answer, query: Query, known: Known) -> Answer:
     return answer.model_copy(update={"replies": tuple(replies)})
 
 
-def _side(named: Named, place: Place) -> Side:
-    return Side(kernel=named.kernel, facts=_facts_of(named.kernel, named.task, place))
+def _side(named: Named, place: Place, pool: Sequence[Sibling] = ()) -> Side:
+    """pool: where to look for what was measured of it; what only times of different runs say is no such thing."""
+    found = (one for one in pool if one.kernel.id == named.kernel.id and not one.unpaired)
+    return Side(kernel=named.kernel, facts=_facts_of(named.kernel, named.task, place), measured=next(found, None))
 
 
 def _facts_of(kernel: Kernel, task: Task, place: Place) -> Facts | None:

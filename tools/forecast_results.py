@@ -139,7 +139,7 @@ def forecast_result(
         cost_usd=None if forecast is None else forecast.cost_usd,
         already_measured=already_measured,
         brief=brief,
-        next=" ".join(filter(None, (_next(candidate_id, backend, decided, audited, already_measured), hint))),
+        next=" ".join(filter(None, (_next(candidate_id, backend, decided, audited, already_measured, told), hint))),
     )
 
 
@@ -166,22 +166,22 @@ def _summary(called: str, against: str, reply: Reply | None, decided: Decided, s
         return f"{called} against {against}: {what}; {verb}."
     said = f"{called} against {against}: S = {ratio_text(span[0])} (80% interval {span_text(span[1], span[2])})"
     if told is not None:
-        return f"{said}, as measured; {verb}."
+        whence = "as measured" if len(told.of) == 1 else f"by {len(told.of)} measurements of other pairs"
+        return f"{said}, {whence}; {verb}."
     return f"{said}, {reply.p_faster:.0%} faster if correct ({reply.p_correct:.0%}); {verb}."
 
 
-def _next(candidate: str, backend: str, decided: Decided, audited: bool, measured: str | None) -> str:
+def _next(
+    candidate: str, backend: str, decided: Decided, audited: bool, measured: str | None, told: Told | None
+) -> str:
+    if told is not None and measured is None:
+        return "Skip it." if decided.kind == "drop" else f"Measure {candidate}: only that settles the pair itself."
     if measured is not None:
         return f"Read {measured}: the pair is measured, and that counts more than any forecast."
     if audited:
         return f"Measure {candidate} all the same: the audit drew it, and only audits keep the promise honest."
-    if decided.kind == "trust":
-        return {
-            "faster": f"Build on {candidate}; measure it before you call it a win.",
-            "slower": "Skip it and try the next idea.",
-        }.get(decided.answer, "Go on.")
-    if decided.kind == "drop":
-        return "Fix it or try another idea; forecast again after a change."
+    if decided.kind != "measure":
+        return _AFTER[decided.kind, decided.answer].format(candidate=candidate)
     if backend.startswith("agent:"):
         return f"Measure {candidate}: it settles this and adds a verified pair to your record."
     return (
@@ -189,6 +189,16 @@ def _next(candidate: str, backend: str, decided: Decided, audited: bool, measure
         "own={p_correct, p_bins, forecaster}. That is the surest forecast there is, and calibrated on your record."
     )
 
+
+_AFTER: dict[tuple[DecisionKind, Side], str] = {
+    ("trust", "faster"): "Build on {candidate}; measure it before you call it a win.",
+    ("trust", "slower"): "Skip it and try the next idea.",
+    ("trust", "unsure"): "Go on.",
+    **dict.fromkeys(
+        (("drop", "faster"), ("drop", "slower"), ("drop", "unsure")),
+        "Fix it or try another idea; forecast again after a change.",
+    ),
+}
 
 _Span = tuple[float | None, float | None, float | None]
 """Median of S and the ends of its 80% interval; None: not known, or open."""

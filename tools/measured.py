@@ -23,13 +23,13 @@ _Z95, _Z80 = 1.96, 1.2816
 class Told:
     """What measurements say of a pair. log2: the median and the ends of the 80% interval of log2 S; None: no S.
 
-    measurement: the one of this very pair, None where S follows from several.
+    of: the measurements that it follows from; one where it is of this very pair, or of a kernel that was not right.
     """
 
     reply: Reply
     log2: tuple[float, float, float] | None
     decided: Decided
-    measurement: str | None
+    of: tuple[str, ...]
 
 
 def found_right(known: Known, kernel_id: str) -> bool | None:
@@ -57,7 +57,7 @@ _MOST_VARIANCE = 8.0
 def _wrong(verdict: Verdict, measurement: str) -> Told:
     reason = f"Measured already: {verdict.replace('_', ' ')} ({measurement}), which it is against any baseline."
     reply = Reply(p_correct=1 - RIGHT_AGAIN, p_bins=bins_of_normal(0.0, 1.0))
-    return Told(reply, None, Decided("drop", "slower", reason), measurement)
+    return Told(reply, None, Decided("drop", "slower", reason), (measurement,))
 
 
 def _of_ratio(ratio: Ratio) -> Told:
@@ -69,13 +69,13 @@ def _of_ratio(ratio: Ratio) -> Told:
     head = f"Measured already in {direct}" if direct else f"Follows from {len(ratio.of)} measurements, {_names(ratio)}"
     reply = Reply(p_correct=RIGHT_AGAIN, p_bins=bins_of_normal(ratio.log2, (ratio.below + ratio.above) / (2 * _Z95)))
     if ratio.high < 0:
-        return Told(reply, ends, Decided("drop", "slower", f"{head}: {said}."), direct)
+        return Told(reply, ends, Decided("drop", "slower", f"{head}: {said}."), ratio.of)
     if ratio.low > 0 and direct:
-        return Told(reply, ends, Decided("trust", "faster", f"{head}: {said}."), direct)
+        return Told(reply, ends, Decided("trust", "faster", f"{head}: {said}."), ratio.of)
     if ratio.low > 0:
         why = "Only the pair itself, measured, is a win."
-        return Told(reply, ends, Decided("measure", "faster", f"{head}: {said}. {why}"), direct)
-    return Told(reply, ends, Decided("measure", "unsure", f"{head}: {said}, which may be either way."), direct)
+        return Told(reply, ends, Decided("measure", "faster", f"{head}: {said}. {why}"), ratio.of)
+    return Told(reply, ends, Decided("measure", "unsure", f"{head}: {said}, which may be either way."), ratio.of)
 
 
 def _names(ratio: Ratio) -> str:

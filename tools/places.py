@@ -11,7 +11,7 @@ from ..store.database import Store
 from .probes import Gpu, gpus, is_busy, usable_cores
 from .profile import profile_words, stored_profile
 
-_CPU_FLOOR = "floor not known: nothing measures what a cpu does at best"
+_CPU_FLOOR = "floor not known: no command measures what a cpu does at best"
 _NO_PROFILE = "floor not known: `kforecast doctor --profile` measures what it follows from"
 _NO_READING = "floor not known before a kernel of this task is measured"
 

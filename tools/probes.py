@@ -76,7 +76,7 @@ def usable_cores() -> int:
 
 
 def is_busy(load: float, cores: int) -> bool:
-    """Whether so many runnable processes leave less than a core for one more: whatever is timed then shares."""
+    """Whether so many runnable processes leave less than half a core for one more: whatever is timed then shares."""
     return load > cores - 0.5
 
 

@@ -82,7 +82,7 @@ def too_noisy_for(percent: float, noise: Noise, blocks: int) -> str | None:
     can. It says what can be.
     """
     resolved = resolution_percent(noise, blocks)
-    if resolved is None or resolved <= percent:
+    if resolved is None or noise.percent is None or resolved <= percent:
         return None
     return (
         f"machine too noisy to see {_digits(percent)}: two timings of one kernel differ by {_digits(noise.percent)}, "

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from kforecast.store.bins import BINS
 from kforecast.store.models import EntryFacts, Facts, Kernel
-from kforecast.surrogate.brief import brief, changed_lines, fenced
+from kforecast.surrogate.brief import TRAIT_WORDS, brief, changed_lines, difference, facts_line, fenced
 from kforecast.surrogate.contract import Query, Sibling, Side
 from kforecast.surrogate.prompt import bin_table, instructions, messages, schema, tool
+from kforecast.surrogate.structure import traits
 
 MakeKernel = Callable[..., Kernel]
 MakeQuery = Callable[..., Query]
@@ -53,6 +54,64 @@ def test_what_is_known_stands_in_the_brief(make_query: MakeQuery, make_kernel: M
     rows = [line for line in text.split("\n") if line.startswith(("s1 ", "s2 ", "s3 "))]
     assert ["1.000" in rows[0], "0.625" in rows[1], "incorrect" in rows[2]] == [True, True, True]
     assert "same text" in rows[0]
+
+
+def with_options(kernel: Kernel, *options: str, **includes: str) -> Kernel:
+    kept = {"language": "cuda", "name": "scale", "launches": kernel.launches, "task_id": kernel.task_id}
+    return Kernel.make(source=kernel.source, tunables=kernel.tunables, options=options, includes=includes, **kept)  # type: ignore[arg-type]
+
+
+def test_what_was_changed_is_said_where_the_text_is_the_same(make_query: MakeQuery, make_kernel: MakeKernel) -> None:
+    base = make_query().baseline.kernel
+    fast = with_options(base, "--use_fast_math")
+    assert difference(base, fast) == "with --use_fast_math"
+    assert difference(fast, base) == "without --use_fast_math"
+    assert difference(base, with_options(base, "-w", "-w")) == "with -w -w"
+    assert difference(with_options(base, "-a", "-b"), with_options(base, "-b", "-a")).endswith("in another order")
+    assert difference(base, with_options(base, vec="#define V 4\n")).startswith("with include vec; ")
+    wider = base.model_copy(update={"launches": (base.launches[0].model_copy(update={"block": ("2 * BLOCK",)}),)})
+    assert "block (2 * BLOCK)" in difference(base, wider)
+    assert difference(base, make_kernel(BLOCK=32)) == "same text"
+    assert "with --use_fast_math" in brief(make_query(fast), sources=False)
+
+
+def test_every_counted_construct_has_words_of_its_own(make_query: MakeQuery, make_kernel: MakeKernel) -> None:
+    assert set(TRAIT_WORDS) == set(traits(make_kernel()))
+    assert len(set(TRAIT_WORDS.values())) == len(TRAIT_WORDS)
+    text = brief(make_query(), sources=False)
+    assert "wide vectors 0>3" in text and "wide vectors: float4, __m256" in text
+    assert "vector4" not in text
+
+
+def test_a_measured_candidate_shows_its_numbers(make_query: MakeQuery, make_kernel: MakeKernel) -> None:
+    kernel = make_query().candidates[0].kernel
+    seen = Sibling(kernel=kernel, time_us=6.25, log2_speedup=1.0, log2_low=0.5, log2_high=1.5)
+    query = make_query()
+    known = query.model_copy(update={"candidates": (Side(kernel=kernel, measured=seen),)})
+    assert "c1    ?" in brief(query, sources=False)
+    (row,) = (line for line in brief(known, sources=False).split("\n") if line.startswith("c1"))
+    assert row.split()[1:4] == ["2.000", "1.41..2.83", "6.25"]
+
+
+def test_a_time_without_a_pair_is_marked_and_a_missing_floor_explained(
+    make_query: MakeQuery, make_kernel: MakeKernel
+) -> None:
+    loose = Sibling(kernel=make_kernel(BLOCK=64), time_us=20.0, log2_speedup=-0.678, unpaired=True)
+    text = brief(make_query(siblings=(loose,), floor_us=None, no_floor="floor not known: measure it"), sources=False)
+    assert "unpaired" in text and "times of different runs" in text
+    assert "12.5 us, geometric mean over the timed cases; floor not known: measure it" in text
+    assert "floor" not in text.split("measured here")[1].split("\n")[1], "a column without a number is left out"
+
+
+def test_equal_facts_are_said_once(make_query: MakeQuery, make_kernel: MakeKernel) -> None:
+    query = make_query(make_kernel(BLOCK=32), make_kernel(BLOCK=64))
+    compiled = Facts(ok=True)
+    sides = tuple(side.model_copy(update={"facts": compiled}) for side in query.candidates)
+    base = query.baseline.model_copy(update={"facts": compiled})
+    assert facts_line(query.model_copy(update={"candidates": sides, "baseline": base})) == "facts: all compile"
+    broken = sides[1].model_copy(update={"facts": Facts(ok=False, error="no such name")})
+    mixed = query.model_copy(update={"candidates": (sides[0], broken), "baseline": base})
+    assert facts_line(mixed) == "facts: base, c1 compiles; c2 does not compile (no such name)"
 
 
 def test_without_siblings_and_measurements_it_says_so(make_query: MakeQuery) -> None:

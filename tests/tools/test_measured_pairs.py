@@ -116,6 +116,17 @@ def test_a_measured_pair_is_told_as_it_was_measured(sources: Sources, put: Put) 
     assert made.id in result.next and "as measured" in result.summary
 
 
+def test_candidates_that_were_measured_show_it_and_nobody_is_asked_of_them(sources: Sources, put: Put) -> None:
+    put("once", "base", 1.0)
+    put("sum", "once", 0.5)
+    results = ask(sources, "sum", "unrolled", "once", baseline="base", detail="brief")
+    assert [result.backend for result in results] == ["measured", "base-rate", "measured"]
+    assert row_of(results[0].brief, "c1")[1] == "2.828"
+    assert row_of(results[0].brief, "c2")[1] == "?"
+    assert row_of(results[0].brief, "c3")[1:3] == ["2.000", "1.87..2.14"]
+    assert "own=" not in results[0].next + results[2].next, "own probabilities would be refused"
+
+
 def row_of(brief: str | None, name: str) -> list[str]:
     assert brief is not None
     return next(line.split() for line in brief.splitlines() if line.startswith(f"{name} "))

@@ -23,6 +23,7 @@ _VECTOR_SETS = (
     ("sve", "SVE"), ("sve2", "SVE2"),
 )  # fmt: skip
 """Flags of /proc/cpuinfo, of x86 and of Arm, and what they are called."""
+_WITHIN_AVX2 = ("SSE4.2", "AVX")
 
 
 def seconds() -> float:
@@ -52,7 +53,8 @@ def vector_sets() -> tuple[str, ...]:
     names = ("flags", "Features")
     lines = [line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith(names)]
     flags = set(lines[0].split(":", 1)[1].split()) if lines else set()
-    return tuple(name for flag, name in _VECTOR_SETS if flag in flags)
+    found = [name for flag, name in _VECTOR_SETS if flag in flags]
+    return tuple(name for name in found if "AVX2" not in found or name not in _WITHIN_AVX2)
 
 
 @functools.cache
