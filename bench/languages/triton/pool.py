@@ -16,7 +16,7 @@ from .toolchain import INSTALL, TritonToolchain, find_triton
 PROGRAM_NAME = "kforecast_kernel.py"
 """What Triton is told the file is called: equal sources share a cache entry whatever their files are called."""
 
-FILE_BYTES = 64 << 20
+FILE_BYTES = 16 << 20
 """The most that a Triton file may print, or write into one file of its folder, while it is imported."""
 _RECIPE_S = 60.0
 

@@ -26,6 +26,7 @@ from .explain import explain
 from .stand_in import Nothing, StandIn
 
 MODULE = "kforecast_kernel"
+_PRINTED_BYTES = 65536
 NUMBERS = ("shared", "num_ctas", "global_scratch_size", "profile_scratch_size", "tmem_size")
 FLAGS = ("launch_cooperative_grid", "launch_pdl")
 
@@ -245,7 +246,9 @@ def _printed() -> str:
     with contextlib.suppress(OSError, ValueError):  # the file may be full, or the file has closed it
         sys.stdout.flush()
         sys.stderr.flush()
-        return Path(f"/proc/self/fd/{sys.stderr.fileno()}").read_bytes()[-65536:].decode(errors="replace")
+        with Path(f"/proc/self/fd/{sys.stderr.fileno()}").open("rb") as file:
+            file.seek(max(file.seek(0, os.SEEK_END) - _PRINTED_BYTES, 0))
+            return file.read(_PRINTED_BYTES).decode(errors="replace")
     return ""
 
 
