@@ -7,13 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
 from ...store.models import Dtype, Mismatch, Tensor
 from ..correctness.compare import ExactExpectation, FloatExpectation
 from ..correctness.norms import HEADROOM, Norms, Scale, limits, measure_norms
 from ..tasks.dtypes import unit_roundoff
-from .problems import TORCH_NAMES, array_of, converted
+from .problems import TORCH_NAMES, array_module, array_of, converted
 from .trees import flatten
 
 OURS: dict[str, Dtype] = {theirs: ours for ours, theirs in TORCH_NAMES.items()}  # type: ignore[misc]
@@ -51,7 +49,7 @@ class Gate:
         for expected, tensor in zip(self.expected, tensors, strict=True):
             if math.prod(expected.shape) == 0:
                 continue
-            mismatch = expected.check(array_of(tensor), np)
+            mismatch = expected.check(array_of(tensor, array_module(tensor)), array_module(tensor))
             if mismatch is not None:
                 return mismatch
         return None
@@ -68,22 +66,23 @@ def gate(case: str, golden: Reference | None, declared: Reference, lower: Refere
         name = "output" if len(declared.tensors) == 1 else f"output {number}"
         dtype = str(tensor.dtype).removeprefix("torch.")
         if dtype not in LOWER_BITS:
-            array = array_of(tensor)
+            array = array_of(tensor, array_module(tensor))
             ours = OURS.get(dtype) or _raw_dtype(array)
             found.append(ExactExpectation(case, Tensor(name=name, role="out", dtype=ours, shape=()), array))
             continue
         described = Tensor(name=name, role="out", dtype=OURS[dtype], shape=())
         if tensor.numel() == 0:
-            found.append(ExactExpectation(case, described, array_of(tensor)))
+            found.append(ExactExpectation(case, described, array_of(tensor, array_module(tensor))))
             continue
+        xp = array_module(tensor)
         truth = _wide(tensor if golden is None else golden.tensors[number])
-        scale = Scale.of(truth, None, np)
+        scale = Scale.of(truth, None, xp)
         honest = Norms(0.0, 0.0, 0.0)
         if golden is not None:
-            honest = measure_norms(scale, _wide(tensor).reshape(-1), np)
+            honest = measure_norms(scale, _wide(tensor).reshape(-1), xp)
         wrong = Norms(1.0, 1.0, 1.0)
         if lower is not None:
-            wrong = measure_norms(scale, _wide(lower.tensors[number]).reshape(-1), np)
+            wrong = measure_norms(scale, _wide(lower.tensors[number]).reshape(-1), xp)
         accumulate: Dtype = "f64" if dtype == "float64" else "f32"
         limit = limits(
             honest,
@@ -104,11 +103,11 @@ def around(learned: Gate, case: str, declared: Reference) -> Gate:
     found: list[FloatExpectation | ExactExpectation] = []
     for known, tensor in zip(learned.expected, declared.tensors, strict=True):
         if isinstance(known, ExactExpectation):
-            found.append(replace(known, case=case, golden=array_of(tensor)))
+            found.append(replace(known, case=case, golden=array_of(tensor, array_module(tensor))))
             continue
         truth = _wide(tensor)
         wider = Norms(*(limit + HEADROOM * own for limit, own in zip(known.limits, known.declared, strict=True)))
-        scale = Scale.of(truth, None, np)
+        scale = Scale.of(truth, None, array_module(tensor))
         found.append(replace(known, case=case, golden=truth.reshape(-1), scale=scale, limits=wider))
     return Gate(tuple(found))
 
@@ -151,7 +150,7 @@ def lower_inputs(inputs: Any) -> tuple[Any, int]:
 def _wide(tensor: Any) -> Any:
     import torch
 
-    return tensor.detach().to(torch.float64).contiguous().cpu().numpy()
+    return array_of(tensor.detach().to(torch.float64), array_module(tensor))
 
 
 def _raw_dtype(array: Any) -> Dtype:

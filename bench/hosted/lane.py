@@ -4,22 +4,30 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from ...store.errors import InputError
+from ...store.errors import DeviceError, InputError
 from ...store.models import Case, Kernel, Task
 from ...store.models import Lane as LaneName
 from ..devices.cpu import machine
+from ..devices.cuda.monitor import Monitor
+from ..faults import KernelFault
 from ..header.signature import Signature
 from ..languages.build import Build
 from ..languages.torch import compile_torch, torch_version
+from .builds import Builds
 from .defences import Defences
 from .helpers import OracleProcess, Zygote, require_torch
+from .memory import SharedMemory
+from .process import CandidateProcess, Program, Setting
 from .session import HostedSession
 
 _MEMORY_SHARE = 0.8
+PROBE_S = 30.0
+_SCALAR = {"dtype": "float32", "shape": [1], "strides": [1]}
 LOAD_S = 120.0
 """Deadline for loading a program: its imports, its extensions where they are built already, its weights."""
 
@@ -45,7 +53,8 @@ class HostedLane:
         self.launch_mode = "process"
         self.defences = defences or Defences()
         self.load_deadline_s = load_deadline_s
-        self._cache = cache
+        self.builds = Builds(cache, self.kind)
+        self._reached: dict[Defences, Defences] = {}
         self._oracle: OracleProcess | None = None
         self._zygote: Zygote | None = None
         self.sweep = machine.cache_sweep()
@@ -100,9 +109,51 @@ class HostedLane:
             )
         return HostedSession(self, task, call_deadline_s, cancelled)
 
+    @cached_property
+    def monitor(self) -> Monitor | None:
+        """The GPU's state through NVML; None on the cpu."""
+        return None if self.kind == "cpu" else Monitor(int(self.device.partition(":")[2] or 0))
+
+    def reached(self, wanted: Defences) -> Defences:
+        """What of the wanted defences a process that uses this device can have.
+
+        A GPU's driver may not start behind Landlock or the filter of system calls: then what refuses it is left out,
+        and a result's isolation says so.
+        """
+        if self.kind == "cpu":
+            return wanted
+        if wanted not in self._reached:
+            self._reached[wanted] = self._probe(wanted)
+        return self._reached[wanted]
+
+    def _probe(self, wanted: Defences) -> Defences:
+        memory = SharedMemory("inputs", 1), SharedMemory("mutable", 1)
+        case = {"arguments": [], "destinations": [], "returns": [_SCALAR], "forms": [], "areas": [], "offsets": []}
+        setting = Setting(self.device, [case], {}, 0, *memory, self.memory_limit)
+        parts = ({}, {"landlock": False}, {"landlock": False, "seccomp": False})
+        try:
+            for part in parts:
+                tried = replace(wanted, **part)
+                try:
+                    with CandidateProcess(
+                        Program(None), setting, self.zygote, defences=tried, load_deadline_s=self.load_deadline_s
+                    ) as process:
+                        process.prepare(0, PROBE_S)
+                        process.call(0, PROBE_S)
+                    return tried
+                except KernelFault as fault:
+                    last = fault
+            raise DeviceError(
+                "a process of ours cannot use the GPU", value=last.reason, next_step="Run `kforecast doctor`."
+            )
+        finally:
+            for one in memory:
+                one.close()
+
     def describe(self) -> dict[str, Any]:
         """The part of the fingerprint that does not change while the lane is open."""
-        return {**machine.describe(), "torch": torch_version()}
+        gpu = self.monitor.describe() if self.monitor else {}
+        return {**machine.describe(), **gpu, "torch": torch_version()}
 
     def close(self) -> None:
         """End both processes and wait for the reap."""

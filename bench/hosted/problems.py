@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import re
 import sys
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -152,6 +154,7 @@ class GpuModeDefinition:
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_text(text)
         self._folder = folder
+        self._most_seed = task.problem.most_seed
         self._names = {name.removesuffix(".py").replace("/", ".") for name in task.problem.files}
         with _explained("reference.py"), self._importable():
             import importlib
@@ -174,7 +177,7 @@ class GpuModeDefinition:
     def inputs(self, case: Case, seed: int) -> Any:
         arguments = arguments_of(case)
         if SEED in inspect.signature(self._generate).parameters:
-            arguments[SEED] = seed % 2**31
+            arguments[SEED] = 1 + seed % self._most_seed
         seed_everything(seed)
         with _explained("generate_input"):
             return self._generate(**arguments)
@@ -210,9 +213,17 @@ def _explained(what: str) -> Iterator[None]:
         raise
     except Exception as error:
         text = f"{type(error).__name__}: {error}".strip().split("\n", 1)[0][:300]
+        if not _has_gpu() and re.search(r"cuda|nvidia", text, re.IGNORECASE):
+            text = "it makes its tensors on a GPU ('cuda'): measure it with --device cuda:0"
         if isinstance(error, MemoryError) or "allocate memory" in text or "out of memory" in text:
             text = f"it needs more memory than there is ({text[:120]})"
         raise CannotRun(f"{what} fails here: {text}") from error
+
+
+def _has_gpu() -> bool:
+    import torch
+
+    return torch.cuda.is_available()
 
 
 class TensorDefinition:
@@ -269,18 +280,31 @@ def tensor_of(array: Any, dtype: str) -> Any:
     return torch.from_numpy(array.copy())
 
 
-def array_of(tensor: Any) -> Any:
-    """A torch tensor as a contiguous numpy array; bf16 as raw bits in uint16, bool and 8-bit floats as bytes."""
+def array_module(tensor: Any) -> Any:
+    """The module that computes where a tensor lies: cupy on a GPU where there is one installed, else numpy."""
+    import numpy as np
+
+    if not tensor.is_cuda or find_spec("cupy") is None:
+        return np
+    import cupy
+
+    return cupy
+
+
+def array_of(tensor: Any, xp: Any = None) -> Any:
+    """A torch tensor as a contiguous array of `xp` (None: numpy): bf16 as raw bits in uint16, bool and 8-bit floats as
+    bytes, complex numbers as pairs.
+    """
     import torch
 
-    tensor = tensor.detach().contiguous().cpu()
-    if tensor.dtype == torch.bfloat16:
-        return tensor.view(torch.int16).numpy().view("uint16")
-    if tensor.dtype == torch.bool or str(tensor.dtype).startswith("torch.float8"):
-        return tensor.view(torch.uint8).numpy()
-    if tensor.is_complex():
-        return torch.view_as_real(tensor).contiguous().numpy()
-    return tensor.numpy()
+    tensor = tensor.detach().contiguous()
+    if tensor.dtype == torch.bool or str(tensor.dtype).startswith(("torch.float8", "torch.float4")):
+        tensor = tensor.view(torch.uint8)
+    elif tensor.is_complex():
+        tensor = torch.view_as_real(tensor).contiguous()
+    raw = tensor.view(torch.int16) if tensor.dtype == torch.bfloat16 else tensor
+    array = xp.asarray(raw) if xp is not None and xp.__name__ == "cupy" else raw.cpu().numpy()
+    return array.view("uint16") if tensor.dtype == torch.bfloat16 else array
 
 
 def define(task: Task, device: str, folder: Path) -> Definition:

@@ -6,12 +6,14 @@ import errno
 import json
 import os
 import select
+import shutil
 import signal
 import socket
 import struct
+import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -30,7 +32,7 @@ from .zygote import STATUS
 OUTPUT_LIMIT = 16 << 20
 START_S = 60.0
 _SLICE_MS = 200
-_END_MS = 5000
+_END_MS = 20_000
 _CREDENTIALS = struct.Struct("3i")
 
 
@@ -56,6 +58,10 @@ class Setting:
     memory_limit: int
     flush_bytes: int = 0
     fetch_offset: int = 0
+
+
+class NeedsBuilding(Exception):
+    """The program asks for an extension that is not built; a process that is measured may not start a compiler."""
 
 
 class _Reply(NamedTuple):
@@ -107,7 +113,7 @@ class CandidateProcess:
             "building": building,
             "memory": setting.memory_limit,
             "output": (2 << 30) if building else OUTPUT_LIMIT,
-            "readable": list(readable_paths()),
+            "readable": [*readable_paths(), *(["/sys"] if self._gpu else [])],
             "devices": list(gpu_paths()) if self._gpu else [],
         }
         files = [theirs.fileno(), setting.inputs.file, setting.mutable.file, self._log.fileno()]
@@ -126,7 +132,7 @@ class CandidateProcess:
         kernel = program.kernel
         spec: dict[str, Any] = {
             "device": setting.device,
-            "cases": [] if kernel is None else setting.cases,
+            "cases": setting.cases,
             "entry": None,
             "flush_bytes": setting.flush_bytes,
             "fetch_offset": setting.fetch_offset,
@@ -142,12 +148,10 @@ class CandidateProcess:
             spec |= {"source": kernel.source, "file": file, "entry": kernel.launches[0].entry}
             spec |= {"init": setting.init, "weight_seed": setting.weight_seed}
         (self.home / "spec.json").write_text(json.dumps(spec))
-        if program.extensions is not None:
-            import shutil
-
-            shutil.copytree(program.extensions, self.home / "cache", symlinks=True)
-        else:
+        if program.extensions is None:
             (self.home / "cache").mkdir()
+        else:
+            shutil.copytree(program.extensions, self.home / "cache", symlinks=True)
 
     def _start(self, load_deadline_s: float) -> None:
         # All this is said before any untrusted code runs, hence first: what comes later could be forged.
@@ -168,19 +172,31 @@ class CandidateProcess:
 
         It is stopped again when this returns, with all its threads: what it returned is what it is now.
         """
-        elapsed, text = self._command(wire.CALL, case, deadline_s)
+        elapsed, text = self._command(wire.CALL, case, deadline_s, freeze=not self._gpu)
         try:
             return elapsed, wire.returned_of(text)
         except ValueError as error:
             raise KernelFault("tampered", f"its answer is not one that our code writes ({error})") from error
 
-    def fetch(self, deadline_s: float) -> int:
-        """Have outputs copied from the GPU into the shared memory; the parent's nanoseconds."""
-        return self._command(wire.FETCH, 0, deadline_s)[0]
+    def glance(self, places: Sequence[int], deadline_s: float) -> tuple[int, bytes]:
+        """On a GPU, right after a call: the parent's nanoseconds until some elements of the first output were told, and
+        their bytes. Which ones nobody could know before; work that was put off is paid for here.
+        """
+        elapsed, text = self._command(wire.GLANCE, 0, deadline_s, more=wire.PLACES.pack(*places))
+        try:
+            return elapsed, bytes.fromhex(text)
+        except ValueError as error:
+            raise KernelFault("tampered", "its answer is not one that our code writes") from error
 
-    def _command(self, operation: int, case: int, deadline_s: float) -> tuple[int, str]:
+    def fetch(self, deadline_s: float, *, inputs: bool = False) -> int:
+        """Have outputs (or inputs) copied from the GPU into the mutable area, contiguous; the parent's nanoseconds."""
+        return self._command(wire.FETCH_INPUTS if inputs else wire.FETCH, 0, deadline_s)[0]
+
+    def _command(
+        self, operation: int, case: int, deadline_s: float, *, freeze: bool = True, more: bytes = b""
+    ) -> tuple[int, str]:
         self._sequence += 1
-        packet = wire.COMMAND.pack(operation, self._sequence, case)
+        packet = wire.COMMAND.pack(operation, self._sequence, case) + more
         self._thaw()
         begin = time.perf_counter_ns()
         try:
@@ -196,7 +212,8 @@ class CandidateProcess:
                 self._overdue(deadline_s, "one call did not finish")
             answered = self._poll.poll(_SLICE_MS)
             end = time.perf_counter_ns()
-        self._freeze()
+        if freeze:
+            self._freeze()
         reply = self._receive(1.0, "running")
         if reply.kind != wire.DONE or reply.sequence != self._sequence:
             raise KernelFault("tampered", "an answer arrived for a call that was not made: something forged it")
@@ -265,6 +282,9 @@ class CandidateProcess:
             output = self.output()
             self.close()
             raise KernelFault("compile_error", f"it does not load: {text.splitlines()[0]}", f"{text}\n{output}")
+        if kind == wire.NEEDS:
+            self.close()
+            raise NeedsBuilding(text)
         if kind == wire.RAISED:
             output = self.output()
             self.close()
@@ -359,6 +379,8 @@ def environment(home: Path, *, gpu: bool) -> dict[str, str]:
         **clean_environment(home),
         **{name: str(cache / folder) for name, folder in places.items()},
         **{name: os.environ[name] for name in passed},
+        # ninja lies beside the interpreter where a virtual environment is not activated.
+        "PATH": f"{Path(sys.executable).parent}:{os.environ.get('PATH', '/usr/local/bin:/usr/bin:/bin')}",
         "TORCHINDUCTOR_COMPILE_THREADS": "1",
         "MAX_JOBS": str(max(1, (os.cpu_count() or 1) // 2)),
         "PYTHONDONTWRITEBYTECODE": "1",

@@ -23,10 +23,10 @@ from ..lane import Inspection, Program, Progress, Tool
 from ..timing.samples import SIDE_OF_LETTER, Block, BlockOrder, Sample, Side
 from .arguments import arguments_of_launch
 from .memory import SharedMemory
-from .process import CandidateProcess, Setting
+from .process import CandidateProcess, NeedsBuilding, Setting
 from .process import Program as Hosted
 from .trees import placed
-from .wire import Returned, TensorForm, form_of, leaves, same_shape
+from .wire import GLANCES, ITEM_BYTES, Returned, TensorForm, contiguous, form_of, leaves, same_shape
 
 if TYPE_CHECKING:
     from .lane import HostedLane
@@ -37,6 +37,11 @@ CHECKS = 2
 _FRESH = INPUT_SETS
 """The number of the content that is made anew for one call."""
 _NULL_CALLS = 15
+_LATE_NS = 1_000_000
+"""What copying outputs from a GPU may take longer than expected before it says anything."""
+_LATE_CALLS = 5
+"""So many calls in a row must all be late."""
+_FETCH_S = 20.0
 _KEPT_BYTES = 256 << 20
 
 
@@ -51,6 +56,10 @@ class _Form:
     aliases: list[int | None]
     offsets: list[int]
     size: int
+    fetch_ns: int = 0
+    """What copying the outputs from the GPU takes a process that computed nothing."""
+    late_ns: dict[Side, list[int]] = field(default_factory=dict)
+    """By how much each call's outputs took longer to copy than that explains."""
     decks: dict[Side, Deck] = field(default_factory=dict)
     estimate_ns: dict[Side, int] = field(default_factory=dict)
     last: dict[Side, int] = field(default_factory=dict)
@@ -67,6 +76,7 @@ class HostedSession:
         self._cancelled = cancelled
         self._defences = lane.defences
         self._random = np.random.default_rng(secrets.randbits(128))
+        self._gpu = lane.kind == "cuda"
         self._programs: dict[Side, Program] = {}
         self._processes: dict[Side, CandidateProcess] = {}
         self._run = 0
@@ -79,7 +89,9 @@ class HostedSession:
         self.isolation = "process"
         self.launch_mode = lane.launch_mode
         self._notes: list[str] = []
+        self._say: Progress = lambda text: None
         self._started = machine.snapshot()
+        self._state = lane.monitor.read() if lane.monitor else {}
         self._weight_seed = self._seed()
         self._opened = self._open()
 
@@ -122,7 +134,8 @@ class HostedSession:
         init = int(self._opened["bytes"])
         room = max(form.size for form in learned)
         inputs = SharedMemory("inputs", ends[0] + init)
-        mutable = SharedMemory("mutable", ends[1] + (room + 4096 if self._lane.kind == "cuda" else 0))
+        fetched = 2 * max(room, ends[0]) + 4096 if self._gpu else 0
+        mutable = SharedMemory("mutable", ends[1] + fetched)
         self._outputs = SharedMemory("outputs", 2 * room + 4096)
         self._memory = [inputs, mutable, self._outputs]
         self._ask("map", paths=[memory.path for memory in self._memory])
@@ -151,7 +164,10 @@ class HostedSession:
             elif not isinstance(arguments, list) or self._task.problem.format == "gpumode":
                 arguments = [arguments]
             keys = ("forms", "areas", "offsets")
-            cases.append({"arguments": arguments, "destinations": destinations, **{key: told[key] for key in keys}})
+            known = {key: told[key] for key in keys}
+            cases.append(
+                {"arguments": arguments, "destinations": destinations, "returns": told["output_forms"], **known}
+            )
         return Setting(
             self._lane.device,
             cases,
@@ -161,23 +177,38 @@ class HostedSession:
             self._memory[1],
             self._lane.memory_limit,
             self._lane.flush_bytes,
-            max(form.told["bytes"][1] for form in self._cases.values()),
+            self._fetch_offset(),
         )
 
     def _process(self, side: Side) -> CandidateProcess:
         if side not in self._processes:
-            program = self._programs[side]
-            extensions = program.build.binary
-            self._processes[side] = self._started_process(Hosted(program.kernel, extensions), self._setting(side))
+            kernel = self._programs[side].kernel
+            built = self._lane.builds.folder(kernel)
+            program = Hosted(kernel, built if built.is_dir() else None)
+            self._processes[side] = self._started_process(program, self._setting(side))
         return self._processes[side]
 
-    def _started_process(self, program: Hosted, setting: Setting) -> CandidateProcess:
+    def _build(self, side: Side, form: _Form | None = None) -> None:
+        """Run the program once where it may start compilers, on inputs used for nothing else; with `form`, call
+        it too.
+        """
+        kernel = self._programs[side].kernel
+        process = self._started_process(Hosted(kernel), self._setting(side), building=True)
+        with process:
+            if form is not None:
+                self._fill(form, _FRESH, make=True)
+                process.prepare(form.index, self._lane.load_deadline_s)
+                process.call(form.index, self._lane.builds.deadline_s)
+            self._lane.builds.keep(kernel, process.home / "cache")
+
+    def _started_process(self, program: Hosted, setting: Setting, *, building: bool = False) -> CandidateProcess:
         process = CandidateProcess(
             program,
             setting,
             self._lane.zygote,
-            defences=self._defences,
-            load_deadline_s=self._lane.load_deadline_s,
+            defences=self._lane.reached(self._defences),
+            load_deadline_s=self._lane.builds.deadline_s if building else self._lane.load_deadline_s,
+            building=building,
             cancelled=self._cancelled,
         )
         self.isolation = process.isolation
@@ -190,6 +221,7 @@ class HostedSession:
         timed = {case.name for case in self._task.timed_on(self._lane.kind)}
         others = [case for case in cases if case.name not in timed]  # the timed ones are checked when they are prepared
         for number, case in enumerate(others, 1):
+            self._say = progress
             progress(f"checking case {number} of {len(others)}")
             mismatch = self._check_contents(side, self._cases[case.name], CHECKS)
             if mismatch is not None:
@@ -199,22 +231,38 @@ class HostedSession:
     def prepare(self, side: Side, progress: Progress) -> Mismatch | None:
         timed = self._task.timed_on(self._lane.kind)
         self._learn(timed, progress)
+        if not self._null_ns:
+            self._calibrate(side)
         for number, case in enumerate(timed, 1):
+            self._say = progress
             progress(f"checking timed case {number} of {len(timed)}")
             mismatch = self._check_contents(side, self._cases[case.name], INPUT_SETS)
             if mismatch is not None:
                 return mismatch
-        if not self._null_ns:
-            self._calibrate(side)
         return None
 
     def _check_contents(self, side: Side, form: _Form, count: int) -> Mismatch | None:
+        try:
+            return self._try_contents(side, form, count)
+        except NeedsBuilding as wanted:
+            self._say(f"building the extension {wanted}")
+        self._processes.pop(side, None)
+        self._build(side, form)
+        try:
+            return self._try_contents(side, form, count)
+        except NeedsBuilding as wanted:
+            reason = f"it wants to build the extension {wanted} each time it runs"
+            raise KernelFault("unsupported", reason) from wanted
+
+    def _try_contents(self, side: Side, form: _Form, count: int) -> Mismatch | None:
         process = self._process(side)
         elapsed: list[int] = []
         for number in range(count):
             begin = machine.seconds()
             first = not any(known == number for _, known in form.verified)
             nanoseconds, mismatch = self._call(process, side, form, number, make=first, deadline_s=self._deadline_s)
+            if mismatch is None and self._gpu:
+                mismatch = self._changed_input(process, form)
             if mismatch is not None:
                 return mismatch
             elapsed.append(nanoseconds)
@@ -226,47 +274,125 @@ class HostedSession:
         self, process: CandidateProcess, side: Side, form: _Form, number: int, *, make: bool, deadline_s: float
     ) -> tuple[int, Mismatch | None]:
         """One call on one content: nanoseconds, and what is wrong with what it returned."""
-        case = form.case.model_dump(mode="json")
-        seed = self._seed() if make else None
-        paths = [memory.path for memory in self._memory[:2]]
-        self._ask("fill", case=case, number=number, seed=seed, paths=paths, write=True)
+        self._fill(form, number, make=make)
         process.prepare(form.index, self._deadline_s)
-        if self._lane.kind == "cpu":
+        if not self._gpu:
             self._lane.sweep()
         nanoseconds, returned = process.call(form.index, deadline_s)
         wrong = self._wrong_form(process, form, returned)
         if wrong is not None:
             return nanoseconds, wrong
+        places, seen = self._places(returned.forms), b""
+        if places:
+            more, seen = process.glance(places, deadline_s)
+            nanoseconds += more
         assert self._outputs is not None
-        forms, offsets = self._take(process, form, returned, nanoseconds)
+        forms, offsets = self._take(process, side, form, returned, nanoseconds)
+        if places:
+            self._settled(returned.forms[0], offsets[0], places, seen)
         taken = self._bytes(forms, offsets)
         if number != _FRESH and form.verified.get((side, number)) == taken:
             return nanoseconds, None
         answer = self._ask(
             "judge",
-            case=case,
+            case=form.case.model_dump(mode="json"),
             number=number,
             path=self._outputs.path,
             tree=returned.tree,
             forms=[one.as_data() for one in forms],
             offsets=offsets,
         )
+        if "refused" in answer:
+            raise KernelFault("incorrect", str(answer["refused"]))
         if "mismatch" in answer:
             return nanoseconds, Mismatch.model_validate(answer["mismatch"])
         if number != _FRESH:
             form.verified[side, number] = taken
         return nanoseconds, None
 
+    def _fill(self, form: _Form, number: int, *, make: bool) -> None:
+        """Have one content of a case written where candidates read; make: from a fresh seed."""
+        paths = [memory.path for memory in self._memory[:2]]
+        seed = self._seed() if make else None
+        self._ask("fill", case=form.case.model_dump(mode="json"), number=number, seed=seed, paths=paths, write=True)
+
     def _take(
-        self, process: CandidateProcess, form: _Form, returned: Returned, nanoseconds: int
+        self, process: CandidateProcess, side: Side, form: _Form, returned: Returned, nanoseconds: int
     ) -> tuple[tuple[TensorForm, ...], list[int]]:
         """The outputs' bytes into the parent's memory: their forms there, and where they lie."""
         assert self._outputs is not None
-        offsets, end = placed(list(returned.forms))
+        forms = tuple(map(contiguous, returned.forms)) if self._gpu else returned.forms
+        offsets, end = placed(list(forms))
         if end > self._outputs.size:
             raise KernelFault("incorrect", "what it returned lies in more memory than its elements need")
-        process.read(returned, self._outputs, offsets)
-        return returned.forms, offsets
+        if not self._gpu:
+            process.read(returned, self._outputs, offsets)
+            return forms, offsets
+        took = process.fetch(self._deadline_s + _FETCH_S)
+        late = form.late_ns.setdefault(side, [])
+        late.append(took - 2 * form.fetch_ns - max(_LATE_NS, nanoseconds // 2) if form.fetch_ns else 0)
+        if len(late) >= INPUT_SETS and min(late[-_LATE_CALLS:]) > 0 and self._defences.freeze:
+            milliseconds = min(late[-_LATE_CALLS:]) / 1e6
+            raise KernelFault(
+                "tampered",
+                f"it answered before it was done: its outputs took {milliseconds:.3g} ms longer to arrive than "
+                "copying them explains",
+            )
+        start = self._fetch_offset()
+        for one, offset in zip(forms, offsets, strict=True):
+            source = self._memory[1].bytes_at(start + offset, one.span_bytes)
+            with source, self._outputs.bytes_at(offset, one.span_bytes) as target:
+                target[:] = source
+        return forms, offsets
+
+    def _places(self, forms: Sequence[TensorForm]) -> list[int]:
+        """On a GPU: elements of the first output to look at when a call has answered, as offsets in its memory."""
+        if not self._gpu or not forms or not forms[0].span_bytes:
+            return []
+        shape = self._random.integers(forms[0].shape, size=(GLANCES, len(forms[0].shape)))
+        return [int(place) for place in shape @ np.array(forms[0].strides, dtype=np.int64)] or []
+
+    def _settled(self, form: TensorForm, offset: int, places: Sequence[int], seen: bytes) -> None:
+        """Raise KernelFault `tampered` where elements have changed since they were looked at."""
+        assert self._outputs is not None
+        width = ITEM_BYTES[form.dtype]
+        strides, flat = form.strides, contiguous(form).strides
+        with self._outputs.bytes_at(offset, form.span_bytes) as view:
+            for number, place in enumerate(places):
+                at = self._row_major(place, form.shape, strides, flat)
+                if bytes(view[at * width : (at + 1) * width]) != seen[number * width : (number + 1) * width]:
+                    raise KernelFault("tampered", "it answered before it was done: an output changed after the answer")
+
+    @staticmethod
+    def _row_major(place: int, shape: Sequence[int], strides: Sequence[int], flat: Sequence[int]) -> int:
+        """The row-major number of the element at an offset of a tensor without overlaps."""
+        found = 0
+        for dimension in sorted(range(len(shape)), key=lambda n: -strides[n]):
+            if shape[dimension] > 1 and strides[dimension]:
+                index, place = divmod(place, strides[dimension])
+                found += index * flat[dimension]
+        return found
+
+    def _fetch_offset(self) -> int:
+        """Where in the mutable area outputs come from the GPU: behind what the reference changes."""
+        return max(int(form.told["bytes"][1]) for form in self._cases.values())
+
+    def _changed_input(self, process: CandidateProcess, form: _Form) -> Mismatch | None:
+        """Whether the program changed, on the GPU, an input that the reference leaves alone. (On the cpu it cannot.)"""
+        process.fetch(self._deadline_s + _FETCH_S, inputs=True)
+        told = form.told
+        forms = [form_of(one) for one in told["forms"]]
+        flat = [contiguous(one) for one in forms]
+        starts, _ = placed(flat, self._fetch_offset())
+        for number, (one, area, offset) in enumerate(zip(forms, told["areas"], told["offsets"], strict=True)):
+            if area or one != contiguous(one):
+                continue
+            before = self._memory[0].bytes_at(offset, one.span_bytes)
+            with before, self._memory[1].bytes_at(starts[number], one.span_bytes) as after:
+                same = before == after
+            if not same:
+                return _no_form(form, "changed", "as it was", "It changed an input.", f"input {number}")
+        return None
 
     def _bytes(self, forms: Sequence[TensorForm], offsets: Sequence[int]) -> bytes:
         """The outputs for comparing with those of an equal call: themselves, or a digest of large ones."""
@@ -326,21 +452,37 @@ class HostedSession:
     # -- timing --------------------------------------------------------------------------------------------------
 
     def _calibrate(self, side: Side) -> None:
-        """The null round trip, after the same sweep as a real call: its least, and its spread. See the cpu lane."""
+        """The null round trip, after the same sweep as a real call: its least, and its spread. See the cpu lane.
+
+        On a GPU also what it takes to copy outputs that are there already.
+        """
         trips = []
         own = None if self._defences.trusted_null else self._process(side)
         process = own or self._started_process(Hosted(None), self._setting(side))
         try:
-            for _ in range(_NULL_CALLS):
-                if self._lane.kind == "cpu":
+            timed = [self._cases[case.name] for case in self._task.timed_on(self._lane.kind)]
+            for number in range(_NULL_CALLS):
+                form = timed[number % len(timed)]
+                process.prepare(form.index, self._deadline_s)
+                if not self._gpu:
                     self._lane.sweep()
-                trips.append(process.call(0, self._deadline_s)[0])
+                trips.append(self._null_trip(process, form))
+            for form in timed if self._gpu else ():
+                process.prepare(form.index, self._deadline_s)
+                self._null_trip(process, form)
+                form.fetch_ns = statistics.median_high(process.fetch(self._deadline_s + _FETCH_S) for _ in range(3))
         finally:
             if own is None:
                 process.close()
         self._null_ns = min(trips)
         quartiles = statistics.quantiles(trips, n=4)
         self.clock_spread_ns = (quartiles[2] - quartiles[0]) / 1.349  # the normal law's sigma
+
+    def _null_trip(self, process: CandidateProcess, form: _Form) -> int:
+        """Nanoseconds of a call that computes nothing, and of looking at what it returned where that is part of one."""
+        nanoseconds, returned = process.call(form.index, self._deadline_s)
+        places = self._places(returned.forms)
+        return nanoseconds + (process.glance(places, self._deadline_s)[0] if places else 0)
 
     def sample_seconds(self) -> float:
         return statistics.fmean(self._cost_s[-20:]) if self._cost_s else 0.1
@@ -390,6 +532,7 @@ class HostedSession:
         toolchains = {side: program.build.facts.toolchain for side, program in self._programs.items()}
         return {
             **self._lane.describe(),
+            **({"states": [self._state, self._lane.monitor.read()]} if self._lane.monitor else {}),
             "toolchains": toolchains,
             "null_call_us": self._null_ns / 1e3,
             "null_call_spread_us": self.clock_spread_ns / 1e3,

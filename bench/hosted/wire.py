@@ -15,13 +15,18 @@ from typing import Any
 
 COMMAND = struct.Struct("=III")
 """Operation, sequence number, number of the case."""
+GLANCES = 64
+PLACES = struct.Struct(f"={GLANCES}Q")
+"""Behind a GLANCE: elements of the first output, as offsets in its memory."""
 TEXT = 16384
 REPLY = struct.Struct(f"=IIqI{TEXT}s")
 """Kind, sequence number, a number, the text's length, the text."""
 
-PREPARE, CALL, FETCH, END = 1, 2, 3, 4
-GROUP, CONFINED, READY, DONE, RAISED, REFUSED = 1, 2, 3, 4, 5, 6
-"""Replies: the process group; what holds the process; loaded; done; the program raised; it cannot be loaded."""
+PREPARE, CALL, FETCH, FETCH_INPUTS, GLANCE, END = 1, 2, 3, 4, 5, 6
+GROUP, CONFINED, READY, DONE, RAISED, REFUSED, NEEDS = 1, 2, 3, 4, 5, 6, 7
+"""Replies: the process group; what holds the process; loaded; done; the program raised; it cannot be loaded; it needs
+an extension that has to be built first.
+"""
 
 ITEM_BYTES = {
     "float64": 8, "float32": 4, "float16": 2, "bfloat16": 2, "complex64": 8, "complex128": 16, "int64": 8, "int32": 4,
@@ -75,6 +80,15 @@ class TensorForm:
 
     def __str__(self) -> str:
         return f"{self.dtype}{list(self.shape)}"
+
+
+def contiguous(form: TensorForm) -> TensorForm:
+    """The form of the same tensor laid out row-major."""
+    strides, step = [], 1
+    for extent in reversed(form.shape):
+        strides.insert(0, step)
+        step *= extent
+    return TensorForm(form.dtype, form.shape, tuple(strides))
 
 
 def form_of(data: Any) -> TensorForm:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from .confine import confine, die_with_parent, enter_namespaces, limit, stay_readable
-from .trees import flatten, form, unflatten, view_at
+from .trees import flatten, form, placed, unflatten, view_at
 from .wire import (
     CALL,
     COMMAND,
@@ -27,17 +27,24 @@ from .wire import (
     DONE,
     END,
     FETCH,
+    FETCH_INPUTS,
+    GLANCE,
     GROUP,
+    NEEDS,
+    PLACES,
     PREPARE,
     RAISED,
     READY,
     REFUSED,
     REPLY,
     TEXT,
+    contiguous,
     form_of,
 )
 
 SUBMISSION = "submission"
+_MESSAGE = 8000
+"""Characters of an exception's text: a compiler's errors come in it."""
 
 
 class _Worker:
@@ -53,6 +60,8 @@ class _Worker:
         os.close(inputs)
         os.close(mutable)
         self._function: Any = None
+        self._inputs: list[Any] = []
+        self._synchronize: Any = None
         self._arguments: list[Any] = []
         self._destinations: list[Any] = []
         self._outputs: Any = None
@@ -66,8 +75,13 @@ class _Worker:
 
     def load(self) -> None:
         spec = self._spec
+        if self._device != "cpu":
+            import torch
+
+            torch.cuda.set_device(self._device)
+            torch.zeros(1, device=self._device)
+            self._synchronize = torch.cuda.synchronize
         if spec["entry"] is None:
-            self._function = _nothing()
             return
         sys.path.insert(0, str(Path.cwd() / "program"))
         module = types.ModuleType(SUBMISSION)
@@ -109,18 +123,16 @@ class _Worker:
             view_at(areas[area], offset, form_of(one))
             for area, offset, one in zip(case["areas"], case["offsets"], case["forms"], strict=True)
         ]
-        if device != "cpu":
-            tensors = self._to_gpu(tensors)
+        self._inputs.clear()
+        if self._spec["entry"] is None:
+            self._function = _nothing(case["returns"], device)
+        elif device != "cpu":
+            self._inputs = tensors = [tensor.to(device, copy=True) for tensor in tensors]
         self._arguments = unflatten(case["arguments"], tensors, sequence=tuple)
         self._destinations = [tensors[number] for number in case["destinations"]]
-
-    def _to_gpu(self, tensors: list[Any]) -> list[Any]:
-        import torch
-
-        moved = [tensor.to(self._device, copy=True) for tensor in tensors]
-        self._flush()
-        torch.cuda.synchronize()
-        return moved
+        if device != "cpu":
+            self._flush()
+            self._synchronize()
 
     def _flush(self) -> None:
         """Push the inputs out of the L2 cache, and leave poison in memory that the allocator may hand out."""
@@ -134,10 +146,8 @@ class _Worker:
         returned = self._function(*self._arguments)
         if self._destinations and returned is None:
             returned = self._destinations if len(self._destinations) > 1 else self._destinations[0]
-        if self._device != "cpu":
-            import torch
-
-            torch.cuda.synchronize()
+        if self._synchronize is not None:
+            self._synchronize()
         self._outputs = returned
         tensors = self._tensors
         tree = flatten(returned, tensors)
@@ -147,30 +157,32 @@ class _Worker:
         ]
         return json.dumps({"tree": tree, "tensors": told})
 
-    def fetch(self) -> None:
-        """Copy outputs from the GPU into the mutable area, one after another, contiguous; called where there is one."""
-        from .trees import placed
-        from .wire import TensorForm
+    def glance(self, places: tuple[int, ...]) -> str:
+        """Some elements of the first output as they are now, as hexadecimal bytes."""
+        import torch
 
-        forms = []
-        for tensor in self._tensors:
-            strides, step = [], 1
-            for extent in reversed(tensor.shape):
-                strides.insert(0, step)
-                step *= extent
-            forms.append(TensorForm(str(tensor.dtype).removeprefix("torch."), tuple(tensor.shape), tuple(strides)))
+        first = self._tensors[0]
+        if first.element_size() == 1:
+            first = first.view(torch.uint8)  # not every 8-bit type can be indexed
+        flat = first.as_strided((max(form(first).span_bytes // first.element_size(), 1),), (1,))
+        wanted = torch.tensor(places, dtype=torch.int64, device=first.device)
+        return bytes(flat[wanted].cpu().view(torch.uint8).numpy()).hex()
+
+    def fetch(self, tensors: list[Any]) -> None:
+        """Copy tensors from the GPU into the mutable area, one after another, contiguous."""
+        forms = [contiguous(form(tensor)) for tensor in tensors]
         offsets, _ = placed(forms, int(self._spec["fetch_offset"]))
-        for tensor, offset, one in zip(self._tensors, offsets, forms, strict=True):
+        for tensor, offset, one in zip(tensors, offsets, forms, strict=True):
             view_at(self._areas[1], offset, one).copy_(tensor)
 
     def serve(self) -> int:
         """Answer commands until the parent is done."""
         control, cases = self._control, self._cases
         while True:
-            data = control.recv(COMMAND.size)
-            if len(data) != COMMAND.size:
+            data = control.recv(COMMAND.size + PLACES.size)
+            if len(data) < COMMAND.size:
                 return 0
-            operation, sequence, number = COMMAND.unpack(data)
+            operation, sequence, number = COMMAND.unpack_from(data)
             if operation == END:
                 return 0
             text = ""
@@ -181,19 +193,25 @@ class _Worker:
                 elif operation == PREPARE:
                     self.prepare(cases[number])
                 elif operation == FETCH:
-                    self.fetch()
+                    self.fetch(self._tensors)
+                elif operation == GLANCE:
+                    text = self.glance(PLACES.unpack_from(data, COMMAND.size))
+                elif operation == FETCH_INPUTS:
+                    self.fetch(self._inputs)
             except Exception as error:  # noqa: BLE001  whatever a program raises is its own doing
                 self.say(RAISED, sequence, 0, _told(error))
                 continue
             self.say(DONE, sequence, time.perf_counter_ns() - begin, text)
 
 
-def _nothing() -> Any:
-    """The empty program of ours: returns one small tensor."""
+def _nothing(forms: list[dict[str, Any]], device: str) -> Any:
+    """The empty program of ours: returns tensors of the right forms, made before."""
     import torch
 
-    kept = torch.zeros(1)
-    return lambda *arguments: kept
+    told = [form_of(one) for one in forms]
+    kept = [torch.empty_strided(one.shape, one.strides, dtype=getattr(torch, one.dtype), device=device) for one in told]
+    returned = kept if len(kept) != 1 else kept[0]
+    return lambda *arguments: returned
 
 
 def _told(error: BaseException) -> str:
@@ -204,7 +222,18 @@ def _told(error: BaseException) -> str:
         first = f"{type(error).__name__}: {error}"
     except Exception:  # noqa: BLE001  its own __str__ may raise too
         first = type(error).__name__
-    return f"{first[:1500]}\n{where}"
+    return f"{first[:_MESSAGE]}\n{where}"
+
+
+def _look_for_extensions(worker: _Worker, *, building: bool) -> None:
+    """Have the program's own extensions built where that may be, and found where they are."""
+    from .extensions import install
+
+    def need(name: str) -> None:
+        worker.say(NEEDS, 0, 0, name)
+        os._exit(123)
+
+    install(building=building, need=need)
 
 
 def run(message: dict[str, Any], control_fd: int, inputs: int, mutable: int) -> int:
@@ -241,11 +270,7 @@ def run(message: dict[str, Any], control_fd: int, inputs: int, mutable: int) -> 
     )
     say(CONFINED, os.getpid(), words)
     try:
-        if message["gpu"]:
-            import torch
-
-            torch.cuda.set_device(spec["device"])
-            torch.zeros(1, device=spec["device"])
+        _look_for_extensions(worker, building=bool(message["building"]))
         worker.load()
     except BaseException as error:  # noqa: BLE001  SystemExit too is what loading it came to
         say(REFUSED, 0, _told(error))

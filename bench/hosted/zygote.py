@@ -29,9 +29,9 @@ def preload() -> None:
     import torch
     import torch.utils.cpp_extension
 
-    from . import confine, worker
+    from . import confine, extensions, worker
 
-    assert numpy and confine and worker
+    assert numpy and confine and extensions and worker
     torch.set_grad_enabled(False)
     torch.backends.cudnn.allow_tf32 = False  # the declared precision is float32, for both sides
     if os.environ.get("KFORECAST_WITH_TRITON"):

@@ -1,7 +1,7 @@
 """GPU MODE problems: a folder with `task.yml`, `reference.py`, `task.py` and `utils.py`, taken as it is.
 
 Submissions define `custom_kernel(data)`. The format is that of github.com/gpu-mode/reference-kernels. The seeds that
-`task.yml` names are replaced: every measurement draws fresh ones.
+`task.yml` names are replaced: every measurement draws fresh ones, of the same size.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ REFERENCE_ENTRY = "ref_kernel"
 CANDIDATE_ENTRY = "custom_kernel"
 SEED = "seed"
 _SUBMISSION = "@SUBMISSION@"
+_LEAST_SEEDS = 10_000
 _NOT_OURS = {"eval.py", "submission.py"}
 
 
@@ -51,7 +52,7 @@ def gpumode_task(folder: Path, admit: Callable[[Path], None] | None = None) -> T
         reference=REFERENCE_ENTRY,
         checked=tests or benchmarks,
         timed={"any": benchmarks or tests},
-        problem=Problem(format="gpumode", files=dict(sorted(files.items()))),
+        problem=Problem(format="gpumode", files=dict(sorted(files.items())), most_seed=_most_seed(spec)),
     )
 
 
@@ -72,6 +73,11 @@ def _cases(folder: Path, spec: dict[str, Any], key: str) -> tuple[Case, ...]:
         if case not in found:  # specs that differ in their seed only
             found.append(case)
     return tuple(found)
+
+
+def _most_seed(spec: dict[str, Any]) -> int:
+    seeds = [entry.get(SEED) for key in ("tests", "benchmarks") for entry in spec.get(key) or []]
+    return max([_LEAST_SEEDS, *(seed for seed in seeds if type(seed) is int)])
 
 
 def _yaml(path: Path) -> dict[str, Any]:
