@@ -126,7 +126,8 @@ class Tree:
                 return False
         changed = pages.changed_twigs(store, self.search_id, after_seq=self._seq)
         if changed:
-            self._take(changed)
+            # Not in the order of changes: a candidate that has changed again stands behind its juniors there.
+            self._take(sorted(changed, key=lambda twig: twig.ordinal))
             self._seq = changed[-1].seq
         self._read_flight(store)
         self.best = None if search.best_id is None else self._node_of(store, search.best_id)
@@ -279,7 +280,24 @@ class Tree:
 
     def _flatten(self, store: Store, ask: TreeAsk) -> None:
         followed = self.newest if ask.to == "newest" else None
-        shape = (ask.opened, ask.closed, ask.unpruned, ask.best_first, ask.like, self.best, followed, len(self.ids))
+        lead = self._path_to(self.best) | self._path_to(followed)
+        # What is looked at stays where it is when the best moves elsewhere.
+        stay = frozenset(
+            number
+            for number in self._path_to(self._number(ask.about))
+            if number >= 0 and not self._is_open(number, ask, lead)
+        )
+        shape = (
+            ask.opened,
+            ask.closed,
+            ask.unpruned,
+            ask.best_first,
+            ask.like,
+            self.best,
+            followed,
+            stay,
+            len(self.ids),
+        )
         if shape == self._shape:
             return
         self._shape = shape
@@ -289,7 +307,7 @@ class Tree:
         if ask.like:
             self._flat = [(number, False, "") for number in self._matching(store, ask.like)]
             return
-        path = self._path = self._path_to(self.best) | self._path_to(followed)
+        path = self._path = lead | stay
         keep = {one for one in (self.best, followed) if one is not None}
         stack: list[tuple[int, bool, str]] = [(0, False, "")]
         while stack:
@@ -322,6 +340,9 @@ class Tree:
     def _rank(self, number: int) -> tuple[bool, float, int]:
         value = self.top[number]
         return value is None, -(value or 0.0), number
+
+    def _number(self, key: str | None) -> int | None:
+        return None if key is None else self.index.get(key.removeprefix(FOLD))
 
     def _path_to(self, number: int | None) -> set[int]:
         path: set[int] = set()

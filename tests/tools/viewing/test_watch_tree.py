@@ -93,6 +93,30 @@ def test_a_line_that_was_folded_away_leads_to_what_folded_it(grown: Grown) -> No
     assert page.at == 1 and page.lines[1].key == top
 
 
+def test_what_is_looked_at_stays_when_the_best_moves_elsewhere(grown: Grown) -> None:
+    node = grown.root
+    for depth in range(6):
+        node = grown.child(node, 0.1 * (depth + 1))
+    above = grown.propose(node)
+    grown.decide(above)
+    tree = read(grown)
+    assert tree.page(grown.store, TreeAsk(0, 50, about=node)).at == 6
+    best = grown.child(log2=3.0)
+    page = read(grown, tree).page(grown.store, TreeAsk(0, 50, about=node))
+    assert page.at == 6 and page.lines[6].key == node and best in [line.key for line in page.lines]
+    assert node not in [line.key for line in tree.page(grown.store, TreeAsk(0, 50)).lines]
+    folded = tree.page(grown.store, TreeAsk(0, 50, about=node, closed=frozenset({grown.root})))
+    assert folded.at == 0
+
+
+def test_candidates_that_changed_before_they_were_seen_are_not_lost(grown: Grown) -> None:
+    tree = read(grown)
+    first = grown.propose()
+    second = grown.propose()
+    grown.decide(first)
+    assert read(grown, tree).ids == [grown.root, first, second]
+
+
 def test_a_filter_lists_what_matches(grown: Grown) -> None:
     grown.child(log2=0.1, idea="Unroll by 4")
     grown.child(log2=None, idea="other")
