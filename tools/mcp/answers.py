@@ -32,7 +32,8 @@ class Told(BaseModel):
 
 
 class ForecastAnswer(Told):
-    """One candidate's forecast; for a list of candidates only `results`, in their order, each such a forecast."""
+    """One candidate's forecast; for a list of candidates `results`, in their order, each such a forecast without what
+    is the same of all, which stands beside them."""
 
     results: list[dict[str, Any]] | None = None
     forecast_id: str | None = None
@@ -44,7 +45,9 @@ class ForecastAnswer(Told):
     p_correct: float | None = None
     p_faster: float | None = Field(default=None, description="given that the kernel is correct")
     speedup_median: float | None = None
-    speedup_p10: float | None = Field(default=None, description="lower end of the 80% interval of S")
+    speedup_p10: float | None = Field(
+        default=None, description="lower end of the 80% interval of S; null: open, below 1/4 (p90: above 4)"
+    )
     speedup_p90: float | None = None
     p_bins: list[float] | None = None
     alpha: float | None = None

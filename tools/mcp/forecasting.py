@@ -98,23 +98,46 @@ def _results(
 
 
 def _together(results: list[ForecastResult | KforecastError]) -> dict[str, Any]:
-    """Several forecasts as one answer; the brief, which tells of all, stands on top."""
-    told = [
-        {"error": str(one)} if isinstance(one, KforecastError) else one.model_dump(mode="json", exclude={"brief"})
-        for one in results
-    ]
+    """Several forecasts as one answer; the brief, and whatever else is the same of all, stands on top."""
+    told = [{"error": str(one)} if isinstance(one, KforecastError) else _one_of_several(one) for one in results]
+    shared = _shared([one for one in told if "error" not in one])
     decided = Counter("not readable" if isinstance(one, KforecastError) else one.decision for one in results)
     counted = ", ".join(f"{count} {kind}" for kind, count in decided.most_common())
     briefs = [one.brief for one in results if not isinstance(one, KforecastError) and one.brief is not None]
     step = "Call measure_kernel for those that say measure, fix those with an error, skip those that say drop."
-    if decided["measure"] > 1 and not any(one["backend"].startswith("agent:") for one in told if "backend" in one):
+    backends = {one.backend for one in results if not isinstance(one, KforecastError)}
+    if decided["measure"] > 1 and not any(name.startswith("agent:") for name in backends):
         step += (
             ' To choose among them forecast them yourself: ask with detail="brief" for what is known, then with '
             "own=[...], one a candidate."
         )
     return {
         "summary": f"{len(results)} candidates: {counted}.",
+        **shared,
         "results": told,
         "brief": "\n\n".join(briefs) or None,
         "next": step,
     }
+
+
+def _one_of_several(one: ForecastResult) -> dict[str, Any]:
+    """Without the step that follows from its decision anyway, and without facts that its compiler does not tell."""
+    plain = one.model_dump(mode="json", exclude={"brief", "next"} if one.decision == "measure" else {"brief"})
+    if plain["compile"] is not None:
+        plain["compile"] = {name: value for name, value in plain["compile"].items() if value is not None}
+    return plain
+
+
+_OFTEN_THE_SAME = ("baseline_id", "baseline_chosen_because", "reason", "alpha", "calibration", "backend", "cost_usd")
+
+
+def _shared(told: list[dict[str, Any]]) -> dict[str, Any]:
+    """What is the same of all, taken out of each."""
+    if len(told) < 2:
+        return {}
+    names = [name for name in _OFTEN_THE_SAME if all(one[name] == told[0][name] for one in told)]
+    shared = {name: told[0][name] for name in names if name != "cost_usd" or not told[0][name]}
+    for one in told:
+        for name in shared:
+            del one[name]
+    return shared

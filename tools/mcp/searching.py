@@ -93,7 +93,7 @@ async def propose(roots: Roots, search_id: str, candidates: Sequence[Proposal], 
             await progress.say(lambda done=done: f"{done} of {len(nodes)} decided")  # type: ignore[misc]
             await anyio.sleep(min(_LOOK_S, progress.pause_s))
     now = _told(await in_thread(_look, result["search_id"]))
-    return reply({**now, "accepted": accepted, "rejected": rejected})
+    return reply({**now, "accepted": _shortened(accepted), "rejected": rejected})
 
 
 def _propose(
@@ -165,7 +165,12 @@ def _is_worked_on(store: Store, search_id: str) -> bool:
 def _candidates(search_id: str) -> list[dict[str, Any]]:
     from ..search.use import candidates
 
-    return [one.model_dump(mode="json") for one in candidates(search_id, most=_CANDIDATES)]
+    return _shortened([one.model_dump(mode="json") for one in candidates(search_id, most=_CANDIDATES)])
+
+
+def _shortened(told: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Without the reason for measuring, which is the same for all of them."""
+    return [{**one, "reason": None if one["decision"] == "measure" else one["reason"]} for one in told]
 
 
 async def stop_search(identity: str) -> CallToolResult:
