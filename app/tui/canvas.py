@@ -141,13 +141,23 @@ class Canvas(ScrollView, can_focus=True, inherit_bindings=False):
         token = (self.token(number), self.ground(number), width, self.scroll_offset.x, base)
         known = self._strips.get(number)
         if known is not None and known[0] == token:
-            return known[1]
+            return self._marked(known[1], number)
         line = self.paint(number, width + self.scroll_offset.x)
         strip = self._strip(line, self.ground(number), base, width).apply_offsets(self.scroll_offset.x, number)
         if len(self._strips) > _MOST_STRIPS:
             self._strips.clear()
         self._strips[number] = (token, strip)
-        return strip
+        return self._marked(strip, number)
+
+    def _marked(self, strip: Strip, number: int) -> Strip:
+        """The line with the part that the mouse has selected."""
+        span = None if self.text_selection is None else self.text_selection.get_span(number)
+        if span is None:
+            return strip
+        left = self.scroll_offset.x
+        start, end = max(0, span[0] - left), strip.cell_length if span[1] == -1 else span[1] - left
+        style = self.screen.get_component_rich_style("screen--selection")
+        return Strip.join([strip.crop(0, start), strip.crop(start, end).apply_style(style), strip.crop(end)])
 
     def _strip(self, line: Line, ground: str, base: Style, width: int) -> Strip:
         behind = base + self.style_of(ground) if ground else base

@@ -227,6 +227,22 @@ def test_source_and_id_are_copied(grown: Grown) -> None:
     drive(act, grown.path)
 
 
+def test_text_is_selected_with_the_mouse(grown: Grown) -> None:
+    async def act(seat: Seat) -> None:
+        await seat.press("2")
+        await seat.rows("#tree", 1)
+        await seat.until(lambda: "the seed" in seat.text("#detail"), "the seed")
+        await seat.press("v")
+        await seat.until(lambda: "variant 0" in seat.text("#detail"), "its source")
+        await seat.pilot.mouse_down("#detail", offset=(3, 1))
+        await seat.pilot.hover("#detail", offset=(15, 1))
+        await seat.pilot.mouse_up("#detail", offset=(15, 1))
+        assert "variant" in (seat.app.screen.get_selected_text() or "")
+        assert "variant 0" in seat.seen()
+
+    drive(act, grown.path)
+
+
 def test_the_editor_gets_a_copy_and_a_changed_one_is_kept(
     grown: Grown, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
