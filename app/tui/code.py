@@ -1,29 +1,15 @@
-"""Sources and diffs as lines with roles. Runs on the reader's thread: lexing takes milliseconds."""
+"""Sources and diffs as lines with roles. Runs on the reader's thread, where pygments is loaded when it is needed."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import lru_cache
-
-from pygments.lexers.c_cpp import CLexer
-from pygments.lexers.c_like import CudaLexer
-from pygments.lexers.python import PythonLexer
-from pygments.token import Comment, Keyword, Literal, Name, Number, String, _TokenType
+from typing import TYPE_CHECKING
 
 from .lines import Line, Span
 
-_ROLES: tuple[tuple[_TokenType, str], ...] = (
-    (Comment.Preproc, "code-directive"),
-    (Comment.PreprocFile, "code-directive"),
-    (Comment, "code-comment"),
-    (Keyword.Type, "code-type"),
-    (Keyword, "code-keyword"),
-    (Name.Builtin, "code-type"),
-    (Name.Decorator, "code-directive"),
-    (String, "code-text"),
-    (Number, "code-number"),
-    (Literal, "code-number"),
-)
+if TYPE_CHECKING:
+    from pygments.token import _TokenType
 
 
 @lru_cache(maxsize=64)
@@ -35,6 +21,10 @@ def code_lines(source: str, language: str) -> tuple[Line, ...]:
 
 
 def _highlighted(source: str, language: str) -> list[Line]:
+    from pygments.lexers.c_cpp import CLexer
+    from pygments.lexers.c_like import CudaLexer
+    from pygments.lexers.python import PythonLexer
+
     lexers = {"c": CLexer, "cuda": CudaLexer}
     lexer = lexers.get(language, PythonLexer)(stripnl=False, ensurenl=False)
     lines: list[Line] = []
@@ -52,7 +42,21 @@ def _highlighted(source: str, language: str) -> list[Line]:
 
 @lru_cache(maxsize=256)
 def _role(kind: _TokenType) -> str:
-    return next((role for known, role in _ROLES if kind in known), "")
+    from pygments.token import Comment, Keyword, Literal, Name, Number, String
+
+    roles = (
+        (Comment.Preproc, "code-directive"),
+        (Comment.PreprocFile, "code-directive"),
+        (Comment, "code-comment"),
+        (Keyword.Type, "code-type"),
+        (Keyword, "code-keyword"),
+        (Name.Builtin, "code-type"),
+        (Name.Decorator, "code-directive"),
+        (String, "code-text"),
+        (Number, "code-number"),
+        (Literal, "code-number"),
+    )
+    return next((role for known, role in roles if kind in known), "")
 
 
 def diff_lines(diff: Iterable[str]) -> tuple[Line, ...]:

@@ -14,8 +14,10 @@ from ...store import pages
 from ...store.database import Store
 from ...store.searches import Search
 
+FIRST_PAGE = 2_000
+"""Candidates that the first frame waits for."""
 PAGE = 20_000
-"""Candidates read at once: the first frame waits for no more than these."""
+"""Candidates read at once from then on."""
 _TAIL = 3000
 """Events that the first look goes back to find the work in flight."""
 _OPEN_DEPTH = 3
@@ -119,9 +121,10 @@ class Tree:
         if self._seq < 0:
             self._seq = pages.last_seq(store, "nodes")
         if not self.whole:
-            found = pages.twigs(store, self.search_id, first=len(self.ids), count=PAGE)
+            count = PAGE if self.ids else FIRST_PAGE
+            found = pages.twigs(store, self.search_id, first=len(self.ids), count=count)
             self._take(found)
-            self.whole = len(found) < PAGE
+            self.whole = len(found) < count
             if not self.whole:
                 return False
         changed = pages.changed_twigs(store, self.search_id, after_seq=self._seq)

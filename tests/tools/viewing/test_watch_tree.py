@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
+import pytest
 from grown import Grown
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -124,17 +125,16 @@ def test_a_filter_lists_what_matches(grown: Grown) -> None:
     assert [line.idea for line in lines(grown, TreeAsk(0, 9, like="incorrect"))] == ["other"]
 
 
-def test_a_tree_of_several_pages_is_whole_in_the_end(grown: Grown, monkeypatch: object) -> None:
+def test_a_tree_of_several_pages_is_whole_in_the_end(grown: Grown, monkeypatch: pytest.MonkeyPatch) -> None:
     for index in range(25):
         grown.child(log2=index / 100)
-    was, trees.PAGE = trees.PAGE, 10
-    try:
-        tree = Tree(grown.search_id)
-        assert not tree.look(grown.store, row(grown)) and len(tree.ids) == 10
-        assert tree.page(grown.store, ALL).more
-        assert sums(read(grown, tree)) == sums(read(grown))
-    finally:
-        trees.PAGE = was
+    whole = sums(read(grown))
+    monkeypatch.setattr(trees, "FIRST_PAGE", 4)
+    monkeypatch.setattr(trees, "PAGE", 10)
+    tree = Tree(grown.search_id)
+    assert not tree.look(grown.store, row(grown)) and len(tree.ids) == 4
+    assert tree.page(grown.store, ALL).more
+    assert sums(read(grown, tree)) == whole
 
 
 def sums(tree: Tree) -> tuple[object, ...]:
