@@ -157,6 +157,20 @@ def test_forecasts_of_several_stand_in_their_order(server: KforecastServer, kern
     assert answer["summary"] == "3 candidates: 2 measure, 1 not readable."
 
 
+@pytest.mark.parametrize("mode", ["auto"])
+def test_what_is_the_same_of_all_is_said_once(server: KforecastServer, kernels: Kernels, mode: str) -> None:
+    names = ["slow.c", "endless.c"]
+    answer = call(server, mode, "forecast_kernel", candidate=names, baseline="quick.c")
+    alone = [call(server, mode, "forecast_kernel", candidate=name, baseline="quick.c") for name in names]
+    for told, single in zip(answer["results"], alone, strict=True):
+        whole = {**answer, **told}
+        for name in ("baseline_id", "backend", "alpha", "reason", "calibration", "candidate_id", "p_bins", "p_correct"):
+            assert whole[name] == single[name], name
+        assert "backend" not in told and "next" not in told
+        assert all(len(str(p)) <= 5 for p in told["p_bins"])
+        assert tokens(json.dumps(told, separators=(",", ":"))) <= 240
+
+
 def test_work_that_takes_longer_goes_on_without_the_client(server: KforecastServer, mode: str) -> None:
     working = measured(server, mode, "slow.c", wait_s=0, request_key=f"mine-{mode}")
     assert (working["state"], working["measurement_id"], working["verdict"]) == ("working", None, None)
