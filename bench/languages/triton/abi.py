@@ -26,6 +26,13 @@ _DEFINED = re.compile(
     r"^\s*(?:\.(?:visible|weak|common)\s+)*\.(?:entry|func\s*(?:\([^)]*\))?|(?:global|const)\b[^;={]*?)\s+([\w$]+)\s*[(\[=;]",
     re.MULTILINE,
 )
+_LINES = (
+    re.compile(r"[ \t]*//[^\n]*"),
+    re.compile(r"^[ \t]*\.section[ \t]+\.debug_\w+\s*\{.*?\}[ \t]*\n?", re.MULTILINE | re.DOTALL),
+    re.compile(r"^[ \t]*\.(?:loc|file)\b[^\n]*\n", re.MULTILINE),
+    re.compile(r"^\$L__(?:tmp|func_begin|func_end|pre_scope)\w*:[ \t]*\n", re.MULTILINE),
+    re.compile(r"^[ \t]*\n", re.MULTILINE),
+)
 _BITS: dict[Dtype, int] = {
     "f64": 64, "f32": 32, "f16": 16, "bf16": 16, "i64": 64, "i32": 32, "i16": 16, "i8": 8, "u64": 64, "u32": 32,
     "u16": 16, "u8": 8,
@@ -65,6 +72,13 @@ def read_abi(ptx: str) -> EntryAbi:
         1 if cluster is None else int(cluster[1]),
         target[1],
     )
+
+
+def without_lines(ptx: str) -> str:
+    """The text without line tables and comments: they name folders that are gone, and change no program."""
+    for pattern in _LINES:
+        ptx = pattern.sub("", ptx)
+    return ptx
 
 
 def trailing_pointers(abi: EntryAbi, parameters: Sequence[FormParameter]) -> int:

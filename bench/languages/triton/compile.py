@@ -24,11 +24,11 @@ from ..cuda.messages import clipped
 from ..cuda.options import check_arch
 from ..cuda.ptx import precision_labels, ptx_mix, writable_state
 from ..cuda.resources import Resources, from_ptxas
-from .abi import read_abi, renamed, trailing_pointers
+from .abi import read_abi, renamed, trailing_pointers, without_lines
 from .pool import PROGRAM_NAME, TritonPool, shared_triton_pool
 from .specialise import Forms, Unit, described, forms_for, options_of
 
-_FORMAT = 1
+_FORMAT = 2
 """Raised when an entry of the cache would mean something else than before."""
 
 _MOST_WORDS = 500
@@ -163,7 +163,7 @@ def _compile(job: _Job, pool: TritonPool) -> tuple[dict[str, Any], dict[str, byt
         return {"ok": False, "error": clipped(said)}, {}, outcome.failure is None
     try:
         numbers = _NUMBERS.validate_json(outcome.files["numbers"])
-        texts = [outcome.files[f"{number}.ptx"].decode() for number in range(len(job.units))]
+        texts = [without_lines(outcome.files[f"{number}.ptx"].decode()) for number in range(len(job.units))]
         described = [_unit(*each) for each in zip(job.units, numbers, texts, range(len(texts)), strict=True)]
     except (ValueError, KeyError) as error:
         # A file that reaches into Triton can make it say anything.

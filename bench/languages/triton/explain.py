@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-_DIAGNOSTIC = re.compile(r"^\S*?([\w.-]+\.py):(\d+):(\d+): error: (.*)$", re.MULTILINE)
+_DIAGNOSTIC = re.compile(r"(?:\S*/)?([\w.-]+\.py):(\d+):(\d+): error: (.*)$")
+_STAGE = re.compile(r"Pipeline failed while executing \[`(\w+)`")
 _REPR = re.compile(r"^(\w+)\(([\"'])(.*)\2,?\)$", re.DOTALL)
 _MOST_CALLS = 5
 _MOST_MESSAGE = 2000
@@ -31,9 +32,12 @@ def explain(error: BaseException, folder: Path, names: list[str], printed: str) 
     compilations = [link for link in _causes(error) if hasattr(link, "node") and hasattr(link, "src")]
     if compilations:
         return _of_compiler(compilations, texts)
-    found = next((match for match in _DIAGNOSTIC.finditer(printed) if match[1] in texts), None)
+    lines = (line for line in printed.splitlines() if len(line) <= _MOST_MESSAGE)
+    found = next((match for line in lines if (match := _DIAGNOSTIC.match(line)) and match[1] in texts), None)
     if found is not None:
-        return _located(texts, found[1], int(found[2]), int(found[3]) + 1, found[4])
+        stage = _STAGE.search(printed[-_MOST_MESSAGE:])
+        message = found[4] + (f" (in {stage[1]})" if stage else "")
+        return _located(texts, found[1], int(found[2]), int(found[3]) + 1, message)
     said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     if isinstance(error, OSError) and error.errno == errno.EFBIG:
         said += " (it printed or wrote more than it may)"

@@ -27,6 +27,7 @@ from .stand_in import Nothing, StandIn
 
 MODULE = "kforecast_kernel"
 _PRINTED_BYTES = 65536
+_NO_LINES = "TRITON_DISABLE_LINE_INFO"
 NUMBERS = ("shared", "num_ctas", "global_scratch_size", "profile_scratch_size", "tmem_size")
 FLAGS = ("launch_cooperative_grid", "launch_pdl")
 
@@ -51,8 +52,7 @@ _WARM_UNIT = {
 
 def main() -> None:
     """Serve jobs until the client closes its end."""
-    # Line tables would hold the names of folders that are gone, and make equal programs differ.
-    os.environ["TRITON_DISABLE_LINE_INFO"] = "1"
+    os.environ[_NO_LINES] = "1"
     from triton import knobs
 
     _remember_answers()
@@ -104,6 +104,7 @@ def _do(job: Job, blobs: Blobs) -> tuple[Job, Blobs]:
         recipe = {"argv": _recipe(int(job["arch"]))}
         return {"ok": True, "log": "", "symbols": {}}, {"recipe": json.dumps(recipe).encode()}
     path = Path(f"{MODULE}.py").absolute()
+    del os.environ[_NO_LINES]  # errors of the later stages have lines then; the client takes them out of the PTX
     # Files that also hold a PyTorch wrapper import torch and ask for the GPU; neither is part of a kernel.
     sys.meta_path.insert(0, StandIn("torch"))
     sys.path.insert(0, str(path.parent))

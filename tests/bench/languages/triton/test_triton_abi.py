@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kforecast.bench.languages.build import FormParameter
-from kforecast.bench.languages.triton.abi import read_abi, renamed, trailing_pointers
+from kforecast.bench.languages.triton.abi import read_abi, renamed, trailing_pointers, without_lines
 
 NEW = """
 .version 9.4
@@ -77,6 +77,16 @@ def test_pointers_that_follow_the_arguments() -> None:
     for wrong in ([POINTER], [NUMBER, POINTER], [POINTER, FormParameter("i64")], [POINTER] * 5):
         with pytest.raises(ValueError, match="bits"):
             trailing_pointers(abi, wrong)
+
+
+def test_line_tables_and_comments_go() -> None:
+    lined = NEW.replace("	mov.b64", "	.loc	1 7 3 // /tmp/gone/kernel.py:7:3\n$L__tmp0:\n	mov.b64") + (
+        '	.file	1 "/tmp/gone" "kernel.py"\n	.section	.debug_abbrev\n	{\n.b8 1\n.b8 0\n	}\n'
+        "	.section	.debug_macinfo	{	}\n"
+    )
+    assert without_lines(lined) == without_lines(NEW)
+    assert "gone" not in without_lines(lined) and "//" not in without_lines(lined)
+    assert read_abi(without_lines(lined)) == read_abi(NEW)
 
 
 def test_what_a_text_defines_is_renamed_and_nothing_else() -> None:
