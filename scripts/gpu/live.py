@@ -1,4 +1,4 @@
-"""Live searches: `puct` with forecasts against both controls, at equal GPU seconds, several seeds, winners claimed.
+"""Live searches: `gain` with forecasts against both controls, at equal GPU seconds, several seeds, winners claimed.
 
 On the GPU machine, from the checkout's root, in one call of at most 280 s:
 
@@ -9,7 +9,7 @@ only what its own search has measured (`learned-here`): searches share a store a
 model is trained on the recorded pool without the searched tasks. Several searches run at once and take turns on the
 device, so that it never waits for a compiler; a search's GPU seconds are those of its own measurements. At the end the
 best kernel of each task and arm is measured against the seed with effort `claim`, as far as the time goes: those of
-`puct` first.
+`gain` first.
 
 `--dry` searches from C seeds on the cpu.
 """
@@ -62,7 +62,7 @@ class Job:
 
 def arms(forecaster: str) -> dict[str, tuple[str, str]]:
     """What is compared: policy and forecaster by name."""
-    return {f"puct+{forecaster}": ("puct", forecaster), **{name: (name, "base-rate") for name in CONTROLS}}
+    return {f"gain+{forecaster}": ("gain", forecaster), **{name: (name, "base-rate") for name in CONTROLS}}
 
 
 def main() -> None:

@@ -16,12 +16,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...store.models import Kernel
 from ..contract import Side
 from ..density import Array
-from .features import vector
-from .marks import apart, unlike
-from .model import Model, alike
+from .likeness import Alike, Likeness
+from .model import Model
 
 _TEXT_LENGTH = 0.3
 _MARKS_LENGTH = 3.0
@@ -35,6 +33,7 @@ _PRIOR_COUNT = 4.0
 _OFFSET_VARIANCE = 400.0
 _PRIOR_P = 0.8
 _PRIOR_WEIGHT = 2.0
+_NEAR_TUNABLES = 4.0
 _LEAST_FITTED = 4
 _AMPLITUDE = 0.5
 
@@ -67,22 +66,20 @@ class _Shape:
 
 @dataclass(frozen=True)
 class _Table:
-    """What n kernels are like: trained means (n,), features (n, d), and the (n, n) matrices of the four covariances."""
+    """n kernels: trained means of log2 S up to a constant (n,), features in standard deviations (n, d), likeness."""
 
     mean: Array
     standard: Array
-    text: Array
-    marks: Array
-    tunables: Array
+    alike: Alike
 
     def covariance(self, rows: slice, columns: slice) -> Array:
         """The covariance of some with others, for amplitude 1."""
         distance = ((self.standard[rows, None] - self.standard[None, columns]) ** 2).mean(axis=2)
         parts = (
-            np.exp((self.text[rows, columns] - 1) / _TEXT_LENGTH),
+            np.exp((self.alike.text[rows, columns] - 1) / _TEXT_LENGTH),
             np.exp(-distance / 2),
-            np.exp(-self.marks[rows, columns] / _MARKS_LENGTH),
-            np.exp(-self.tunables[rows, columns] / (2 * _TUNABLE_WIDTH**2)),
+            np.exp(-self.alike.marks[rows, columns] / _MARKS_LENGTH),
+            np.exp(-self.alike.tunables[rows, columns] / (2 * _TUNABLE_WIDTH**2)),
         )
         return np.asarray(sum(parts) / len(parts))
 
@@ -92,6 +89,7 @@ class Learner:
 
     def __init__(self, model: Model | None) -> None:
         self._model = model
+        self._likeness = Likeness()
         self._shapes: dict[tuple[str, ...], _Shape] = {}
 
     def guesses(self, seen: Sequence[Seen], candidates: Sequence[Side]) -> list[Guess]:
@@ -106,16 +104,13 @@ class Learner:
         return [Guess(float(m), float(s), p) for m, s, p in zip(means, sds, chances, strict=True)]
 
     def _table(self, sides: Sequence[Side]) -> _Table:
-        kernels = [side.kernel for side in sides]
-        vectors = np.array([vector(side.kernel, side.facts) for side in sides])
+        alike = self._likeness.of(sides)
         if self._model is None:
-            spread = vectors.std(axis=0)
-            standard = (vectors - vectors.mean(axis=0)) / np.where(spread > 1e-9, spread, 1.0)
-            mean = np.zeros(len(sides))
-        else:
-            standard = self._model.standard(vectors)
-            mean = -(standard @ np.array(self._model.weights))  # of log2 S; the weights are of log2 time
-        return _Table(mean, standard, alike(kernels), unlike(kernels), apart(kernels))
+            spread = alike.vectors.std(axis=0)
+            standard = (alike.vectors - alike.vectors.mean(axis=0)) / np.where(spread > 1e-9, spread, 1.0)
+            return _Table(np.zeros(len(sides)), standard, alike)
+        standard = self._model.standard(alike.vectors)
+        return _Table(-(standard @ np.array(self._model.weights)), standard, alike)  # weights are of log2 time
 
     def _shape(self, right: Sequence[Seen], table: _Table, y: Array) -> _Shape:
         """The likeliest shape for the first so many measured, so many being a step of a fixed ladder."""
@@ -131,11 +126,11 @@ class Learner:
         return self._shapes[key]
 
     def _p_correct(self, seen: Sequence[Seen], candidates: Sequence[Side]) -> list[float]:
-        kernels = [one.side.kernel for one in seen]
-        own = [
-            _PRIOR_P if self._model is None else self._model.p_correct(vector(s.kernel, s.facts)) for s in candidates
-        ]
-        near = _nearness(kernels, [side.kernel for side in candidates])
+        count = len(seen)
+        alike = self._likeness.of([*(one.side for one in seen), *candidates])
+        rest = alike.vectors[count:]
+        own = [_PRIOR_P if self._model is None else self._model.p_correct(features) for features in rest]
+        near = np.exp(-alike.marks / _MARKS_LENGTH - alike.tunables / _NEAR_TUNABLES)[count:, :count]
         right = np.array([one.log2 is not None for one in seen], dtype=float)
         found = (_PRIOR_WEIGHT * np.array(own) + near @ right) / (_PRIOR_WEIGHT + near.sum(axis=1))
         compiles = [side.facts is None or side.facts.ok for side in candidates]
@@ -186,12 +181,3 @@ def _posterior(table: _Table, y: Array, shape: _Shape) -> tuple[Array, Array]:
     means = prior[rest] + middle + solved.T @ (y - middle)
     variance = 1.0 + _OFFSET_VARIANCE - (cross * solved).sum(axis=0)
     return means, shape.amplitude * np.sqrt(np.maximum(variance, 1e-8))
-
-
-def _nearness(measured: Sequence[Kernel], candidates: Sequence[Kernel]) -> Array:
-    """(m, n): 1 for the same program, less with every mark and octave apart."""
-    if not measured:
-        return np.zeros((len(candidates), 0))
-    both = [*measured, *candidates]
-    count = len(measured)
-    return np.asarray(np.exp(-unlike(both) / 3.0 - apart(both) / 4.0)[count:, :count])

@@ -8,12 +8,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter, OrderedDict
-from collections.abc import Sequence
-
-import numpy as np
 
 from ...store.models import Kernel
-from ..density import Array
 from ..structure import plain
 
 _MOST_KEPT = 4096
@@ -39,24 +35,13 @@ def _marks(kernel: Kernel) -> list[str]:
     return found
 
 
-def unlike(kernels: Sequence[Kernel]) -> Array:
-    """(n, n) numbers of marks that only one of two kernels has."""
-    sets = [marks(kernel) for kernel in kernels]
-    place = {mark: index for index, mark in enumerate(sorted(frozenset().union(*sets)))}
-    table = np.zeros((len(sets), max(1, len(place))))
-    for row, one in enumerate(sets):
-        table[row, [place[mark] for mark in one]] = 1.0
-    sizes = table.sum(axis=1)
-    return np.asarray(sizes[:, None] + sizes[None] - 2 * table @ table.T)
+def unlike(one: Kernel, other: Kernel) -> int:
+    """The number of marks that only one of two kernels has."""
+    return len(marks(one) ^ marks(other))
 
 
-def apart(kernels: Sequence[Kernel]) -> Array:
-    """(n, n) squared distances of tunable values, octaves; a tunable that only one of the two has counts as one."""
-    names = sorted({name for kernel in kernels for name in kernel.tunables})
-    values = np.array(
-        [[math.log2(max(1, kernel.tunables.get(name, 1))) for name in names] for kernel in kernels]
-    ).reshape(len(kernels), len(names))
-    have = np.array([[name in kernel.tunables for name in names] for kernel in kernels], dtype=bool)
-    have = have.reshape(values.shape)
-    both = have[:, None] & have[None]
-    return np.asarray(np.where(both, (values[:, None] - values[None]) ** 2, have[:, None] != have[None]).sum(axis=2))
+def apart(one: Kernel, other: Kernel) -> float:
+    """Squared distance of tunable values, in octaves; a tunable that only one of two kernels has counts as one."""
+    a, b = one.tunables, other.tunables
+    shared = sum(math.log2(max(1, a[name]) / max(1, b[name])) ** 2 for name in a.keys() & b.keys())
+    return shared + len(a.keys() ^ b.keys())

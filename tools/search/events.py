@@ -27,7 +27,7 @@ class SearchConfig(Noun):
     seed_id: str
     """The kernel it starts from, and the baseline of every S in it."""
     device: str
-    policy: str = "puct"
+    policy: str = "gain"
     generator: str = "edits+tune"
     forecaster: str = "base-rate"
     model: str | None = None
@@ -42,6 +42,8 @@ class SearchConfig(Noun):
     """Winners that are measured again before the search ends."""
     speculate: int = Field(default=4, ge=1)
     """Candidates proposed for each one measured."""
+    breadth: int = Field(default=16, ge=0)
+    """Children of the seed that `gain` begins with."""
     measuring: int = Field(default=2, ge=1)
     """Measurements in flight: one is worked on while the next is compiled."""
     proposing: int = Field(default=2, ge=1)

@@ -35,9 +35,7 @@ class FoldForecaster:
     renews = NAME
 
     def __init__(self, pool: Pool, task: Task) -> None:
-        model = _fold_model(str(pool.path), pool.path.stat().st_mtime_ns, task.name)
-        facts = {id_: one.measurement.facts for id_, one in pool.recorded.items()}
-        self._learning = Learning(model, lambda kernel: facts.get(kernel.id), self.name)
+        self._learning = _fold_learning(str(pool.path), pool.path.stat().st_mtime_ns, task.name)
         left_out = family_of(task.name)
         self.trained_on = frozenset(one.name for one in pool.tasks.values()) - left_out
 
@@ -48,6 +46,16 @@ class FoldForecaster:
     def renewed(self, asks: Sequence[ForecastAsk]) -> list[Outlook]:
         """The same, from what is measured by now."""
         return self._learning.outlooks(asks)
+
+
+@lru_cache(maxsize=16)
+def _fold_learning(path: str, moment: int, task_name: str) -> Learning:
+    """What searches of one fold share: the model, and how alike the pool's kernels are. Nothing of what they measure
+    stays in it.
+    """
+    pool = pool_of(f"replay:{path}")
+    facts = {id_: one.measurement.facts for id_, one in pool.recorded.items()}
+    return Learning(_fold_model(path, moment, task_name), lambda kernel: facts.get(kernel.id), NAME)
 
 
 @lru_cache(maxsize=32)

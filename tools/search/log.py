@@ -78,6 +78,7 @@ class SearchLog:
             about = getattr(event, "node", None)
             if about is not None and event.kind != "began":
                 touched[self.state.by_id[about]] = None
+            touched |= dict.fromkeys(self.state.moved)
         if start == 1:
             touched = {0: None, **touched}
         rows = [to_row(event, start + offset) for offset, event in enumerate(events)]

@@ -11,6 +11,7 @@ from .events import Purpose
 from .policies.protocol import Policy
 from .policies.value import belief, expected_gain
 from .state import MOST_LOST, Node, State
+from .verification import next_claim
 
 _MOST_RESERVED = 0.25
 """Share of the GPU seconds that is kept back for verifying the winner, at most."""
@@ -227,7 +228,8 @@ def _measuring_forbidden(state: State, *, ahead: bool = True) -> str | None:
     if state.config.verify and state.best.parent >= 0 and not state.best.verified:
         limit = state.budget.gpu_seconds or 0.0
         coming["gpu_seconds"] += min(state.durations.mean("claim"), _MOST_RESERVED * limit)
-        coming["measurements"] += (state.budget.measurements or 0) > 2
+        wanted = 2 if state.best.chained else 1  # its own reading, and the one that stands on
+        coming["measurements"] += min(wanted, (state.budget.measurements or 0) // 3)
     return limit_reached(state.budget, state.spent, coming)
 
 
@@ -268,10 +270,9 @@ def _revival(state: State) -> Node | None:
 
 def _to_verify(state: State) -> Node | None:
     """The winner, where it is to be measured again and the budget still allows it."""
-    best = state.best
-    if not state.config.verify or best.parent < 0 or best.verified or best.effort == "claim":
+    if not state.config.verify:
         return None
     verified = sum(1 for node in state.nodes if node.effort == "claim") if "claim" in state.durations.sums else 0
-    if verified >= state.config.verify_most or best.lost > 0:
+    if verified >= state.config.verify_most or limit_reached(state.budget, state.spent, {"measurements": 1}):
         return None
-    return None if limit_reached(state.budget, state.spent, {"measurements": 1}) else best
+    return next_claim(state)

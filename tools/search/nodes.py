@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import heapq
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -45,6 +47,8 @@ class Node:
     high: float | None = None
     effort: Effort | None = None
     verified: bool = False
+    chained: bool = False
+    """Its log2 S is its anchor's and the ratio to it that was measured."""
     censored: bool = False
     time_us: float | None = None
     percent_of_floor: float | None = None
@@ -62,5 +66,22 @@ class Node:
     score: float | None = None
     listed: float | None = None
     """The score under which it stands in the archive."""
+    children: tuple[int, float, float] = (0, 0.0, 0.0)
+    """Of its children's scores: how many there are, their sum, the sum of their squares."""
     kids: list[tuple[float, int]] = field(default_factory=list, compare=False)
     """Heap of (-score, child); entries may be stale."""
+
+    def child_scored(self, index: int, before: float | None, now: float | None) -> None:
+        """A child has another score, or has none any more."""
+        for score, sign in ((before, -1), (now, 1)):
+            if score is not None:
+                count, total, squares = self.children
+                self.children = count + sign, total + sign * score, squares + sign * score**2
+        if now is not None:
+            heapq.heappush(self.kids, (-now, index))
+
+    def best_kid(self, score_of: Callable[[int], float | None]) -> float | None:
+        """The score of the best child that has one."""
+        while self.kids and score_of(self.kids[0][1]) != -self.kids[0][0]:
+            heapq.heappop(self.kids)
+        return -self.kids[0][0] if self.kids else None

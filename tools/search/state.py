@@ -6,12 +6,12 @@ except state and event: no clock, no file, no chance.
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
 from .budget import Budget, Spent
+from .chains import first_of_chain, follow
 from .durations import Durations
 from .events import (
     AnyEvent,
@@ -77,6 +77,8 @@ class State:
     """What was measured, is right and believed, by log2 S. The root is in it."""
     claims: Ranked = field(default_factory=Ranked)
     """The part of it that was measured with effort `claim`."""
+    steps: tuple[int, float] = (0, 0.0)
+    """Of measured children less their measured ancestors, octaves: how many, and the sum of squares."""
     expansions: int = 0
     explored: int = 0
     """Exploring measurements begun, audits included."""
@@ -84,6 +86,10 @@ class State:
     tags: dict[str, int] = field(default_factory=dict)
     """Measurements by tag."""
     least: float = 0.0
+    suspect: int = 0
+    """What the last claim's first reading stood on, where it did not hold; 0: nothing is suspected."""
+    moved: list[int] = field(default_factory=list)
+    """Other nodes whose log2 S the last event changed."""
     refusals: int = 0
     audited: int = 0
     failed: int = 0
@@ -111,10 +117,7 @@ class State:
 
     def best_child_score(self, node: Node) -> float | None:
         """The score of its best child that has one."""
-        kids = node.kids
-        while kids and self.nodes[kids[0][1]].score != -kids[0][0]:
-            heapq.heappop(kids)
-        return -kids[0][0] if kids else None
+        return node.best_kid(lambda index: self.nodes[index].score)
 
     def tick(self, clock: float) -> None:
         """Let the search's clock go on between events."""
@@ -124,6 +127,7 @@ class State:
     def apply(self, event: AnyEvent) -> None:
         """Take one event in."""
         self.events += 1
+        self.moved = []
         self.tick(event.clock)
         if isinstance(event, Measured):
             self._measured(event)
@@ -205,7 +209,7 @@ class State:
             node.sd = max(0.0, event.log2_p90 - event.log2_p10) / _Z80
         node.own = None
         if waited:
-            self._set_score(node, self._forecast_score(node))
+            self.set_score(node, self._forecast_score(node))
             self.waiting.add(node.score or 0.0, node.index)
 
     def _decided(self, event: Decided) -> None:
@@ -216,12 +220,12 @@ class State:
         waits = event.decision == "measure" or (event.decision == "trust" and event.answer == "faster")
         if waits or event.audited:
             node.state = "ready"
-            self._set_score(node, self._forecast_score(node))
+            self.set_score(node, self._forecast_score(node))
             self._queue(node, audit=event.audited)
         else:
             node.state = "dropped"
             self.dropped[node.index] = None
-            self._set_score(node, None)
+            self.set_score(node, None)
 
     def _began(self, event: Began) -> None:
         node = self.nodes[self.by_id[event.node]]
@@ -249,9 +253,10 @@ class State:
             self.durations.add(event.effort, event.seconds)
         self.tags[node.tag] = self.tags.get(node.tag, 0) + 1
         self.audited += event.purpose == "audit"
-        if node.log2 is not None:
-            self.ranking.discard(node.log2, node.index)
-            self.claims.discard(node.log2, node.index)
+        before, least = node.log2, node.low
+        if before is not None:
+            self.ranking.discard(before, node.index)
+            self.claims.discard(before, node.index)
         right = event.verdict == "ok" and not event.quarantined and (event.log2 is not None or node.parent < 0)
         node.verdict = "quarantined" if event.quarantined else event.verdict
         node.effort, node.measurement_id = event.effort, event.measurement_id
@@ -260,19 +265,28 @@ class State:
         if not right:
             self.failed += 1
             node.state, node.log2, node.low, node.high = "failed", None, None, None
-            self._set_score(node, None)
+            self.set_score(node, None)
             return
         node.state = "measured"
         node.log2 = 0.0 if node.parent < 0 else event.log2
         node.low, node.high = (0.0, 0.0) if node.parent < 0 else (event.log2_low, event.log2_high)
         node.verified = event.purpose == "verify"
+        chained = node.chained
+        node.chained = not node.verified and self.config.against == "anchor" and self.nodes[node.anchor].parent >= 0
         assert node.log2 is not None
         self.least = min(self.least, node.log2)
         if not node.censored:
             self.ranking.add(node.log2, node.index)
             if node.effort == "claim":
                 self.claims.add(node.log2, node.index)
-        self._set_score(node, node.log2)
+        if node.parent >= 0:
+            count, squares = self.steps
+            self.steps = count + 1, squares + (node.log2 - (self.measured_ancestor(node).log2 or 0.0)) ** 2
+        self.set_score(node, node.log2)
+        if node.verified and before is not None:
+            follow(self, node.index, node.log2 - before)
+            held = least is None or node.high is None or node.high >= least
+            self.suspect = 0 if held or not chained else first_of_chain(self.nodes, node)
 
     def _lost(self, event: Lost) -> None:
         node = self.nodes[self.by_id[event.node]]
@@ -300,7 +314,7 @@ class State:
             else:
                 node.state, node.verdict, node.detail = "failed", "lost", event.why
                 self.failed += 1
-                self._set_score(node, None)
+                self.set_score(node, None)
 
     def _queue(self, node: Node, *, audit: bool) -> None:
         """Let a candidate wait for its measurement."""
@@ -352,10 +366,12 @@ class State:
             return anchor
         return anchor + self.config.shrink * node.p_correct * node.median
 
-    def _set_score(self, node: Node, score: float | None) -> None:
+    def set_score(self, node: Node, score: float | None) -> None:
+        """Give a node a score, or none; what is kept in order of scores follows."""
+        above = self.parent(node)
+        if above is not None:
+            above.child_scored(node.index, node.score, score)
         node.score = score
-        if score is not None and node.parent >= 0:
-            heapq.heappush(self.nodes[node.parent].kids, (-score, node.index))
         self._list(node)
 
     def _list(self, node: Node) -> None:

@@ -22,6 +22,7 @@ from .events import AnyEvent, Order, SearchConfig, Told
 from .log import SearchLog
 from .parts import BEST, check_names
 from .policies.catalogue import policy_named
+from .policies.gain import Gain
 from .policies.puct import Puct
 from .process import ensure_worker, is_worked_on, work_in
 from .proposals import Candidate, Rejected, add_proposals
@@ -191,7 +192,7 @@ def _result(store: Store, search: Search, state: State) -> SearchResult:
 
 def _worth_improving(state: State) -> list[int]:
     policy = policy_named(state.config.policy)
-    if isinstance(policy, Puct):
+    if isinstance(policy, Puct | Gain):
         return policy.ranked(state)
     first = policy.expand(state)
     return [] if first is None else [first]

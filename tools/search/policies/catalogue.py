@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ....store.errors import InputError
+from .gain import Gain
 from .halving import Halving
 from .protocol import Policy
 from .puct import Puct
@@ -10,10 +11,11 @@ from .puct import Puct
 POLICIES: dict[str, Policy] = {
     policy.name: policy
     for policy in (
+        Gain(),
         Puct(),
         Halving(),
-        Puct("control-all", "order", guided=False),
-        Puct("control-random", "random", guided=False),
+        Gain("control-all", "order", guided=False),
+        Gain("control-random", "random", guided=False),
     )
 }
 
