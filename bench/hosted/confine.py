@@ -73,7 +73,6 @@ def limit(*, memory: int | None, output: int, own_users: bool) -> None:
     fixed = [
         (resource.RLIMIT_CORE, 0),
         (resource.RLIMIT_NOFILE, 1024),
-        (resource.RLIMIT_MEMLOCK, 8 << 20),
         (resource.RLIMIT_MSGQUEUE, 0),
         (resource.RLIMIT_NICE, 0),
         (resource.RLIMIT_RTPRIO, 0),
@@ -82,7 +81,7 @@ def limit(*, memory: int | None, output: int, own_users: bool) -> None:
     if memory is not None:
         pages = int(Path("/proc/self/statm").read_text().split()[0])
         fixed.append((resource.RLIMIT_AS, pages * resource.getpagesize() + memory))
-        fixed.pop(2)
+        fixed.append((resource.RLIMIT_MEMLOCK, 8 << 20))
     if own_users:
         fixed.append((resource.RLIMIT_NPROC, 1024))
     for which, value in fixed:
