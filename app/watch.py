@@ -22,8 +22,8 @@ def tui_command(*, identity: str | None, theme: str | None, watch_loop: Path | N
     It reads the store and never disturbs what works on it. `?` shows the keys, `q` quits. For scripts there are
     `kforecast status --json` and `kforecast search list --json`.
     """
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        step = "Run it in a terminal; for scripts there is `kforecast status --json`."
+    if not all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):  # it is drawn on stderr
+        step = "Run it in a terminal, without redirections; for scripts there is `kforecast status --json`."
         raise InputError("the tui needs a terminal", next_step=step)
     from ..store.database import Store
     from ..store.paths import store_path
