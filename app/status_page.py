@@ -74,14 +74,14 @@ def _state(row: SearchLine) -> str:
 
 
 def _forecasts(rows: tuple[ForecastLine, ...]) -> list[str]:
-    from ..tools.words import interval_text, ratio_text
+    from ..tools.words import ratio_text, span_text
 
     said = table(
         [
             Column("when", [ago(row.created_at) for row in rows], right=True),
             Column("kernel", [shorten(row.name, _NAME) for row in rows]),
             Column("S", [ratio_text(row.speedup) for row in rows], right=True),
-            Column("80% interval", [interval_text(row.low, row.high) for row in rows]),
+            Column("80% interval", [span_text(row.low, row.high) for row in rows]),
             Column("correct", [f"{row.p_correct:.0%}" for row in rows], right=True),
             Column("decision", [decision_words(row) for row in rows]),
             Column("forecaster", [shorten(row.forecaster, 20) for row in rows], drop=1),

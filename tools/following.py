@@ -6,6 +6,7 @@ a change like any other, told once, and looked at again until it is well.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -43,7 +44,7 @@ _POLL_TIMEOUT_S = 0.5
 
 class ForecastLine(BaseModel):
     """One forecast in short, as it was told. speedup: the median of S, given that the kernel is correct; low, high: the
-    80% interval."""
+    80% interval; None: open there."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -55,8 +56,8 @@ class ForecastLine(BaseModel):
     forecaster: str
     p_correct: float
     speedup: float
-    low: float
-    high: float
+    low: float | None
+    high: float | None
     decision: DecisionKind | None
     created_at: str
 
@@ -275,10 +276,13 @@ class Follower:
 
 def forecast_line(store: Store, forecast: Forecast) -> ForecastLine:
     """A forecast in short."""
+    from ..surrogate.density import opened
+
     task = task_of(store, forecast.task_id)
     decided = forecasts.decisions(store, forecast.id, limit=1)
     told = {name: getattr(forecast, name) for name in TOLD}
     told |= {name: decided[0].numbers[name] for name in TOLD if decided and name in decided[0].numbers}
+    low, high = map(float, opened(told["log2_p10"], told["log2_p90"]))
     return ForecastLine(
         forecast_id=forecast.id,
         kernel_id=forecast.kernel_id,
@@ -288,8 +292,8 @@ def forecast_line(store: Store, forecast: Forecast) -> ForecastLine:
         forecaster=forecast.forecaster,
         p_correct=forecast.p_correct,
         speedup=2.0 ** told["log2_median"],
-        low=2.0 ** told["log2_p10"],
-        high=2.0 ** told["log2_p90"],
+        low=2.0**low if math.isfinite(low) else None,
+        high=2.0**high if math.isfinite(high) else None,
         decision=decided[0].kind if decided else None,
         created_at=forecast.created_at,
     )
