@@ -47,7 +47,7 @@ def readable_paths() -> tuple[str, ...]:
     packages = [*site.getsitepackages(), sys.prefix, sys.base_prefix]
     for name in ("torch", "numpy", "triton", "cupy"):
         spec = find_spec(name)
-        if spec is not None and spec.origin is not None:
+        if spec is not None and spec.origin is not None and spec.submodule_search_locations:
             packages.append(str(Path(spec.origin).resolve().parent.parent))
     conda = os.environ.get("CONDA_PREFIX")
     cuda = os.environ.get("CUDA_HOME") or "/usr/local/cuda"

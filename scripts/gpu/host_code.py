@@ -122,7 +122,7 @@ def _sizes(files: list[Path]) -> dict[Path, float]:
     """Megabytes of inputs, weights and outputs of KernelBench files, without making them; -1 where that fails."""
     if not files:
         return {}
-    asked = [sys.executable, "-c", _MEASURE, *map(str, files)]
+    asked = [sys.executable, "-P", "-c", _MEASURE, *map(str, files)]
     answer = subprocess.run(asked, capture_output=True, text=True, check=False)
     told = [float(line) for line in answer.stdout.split()]
     return dict(zip(files, [*told, *[-1.0] * (len(files) - len(told))], strict=True))
