@@ -313,14 +313,19 @@ class Table(Canvas):
         self.note: tuple[str, ...] | None = None
         """Says why there are no rows, instead of EMPTY."""
         self._key: str | None = None
+        self._placing = False
+        self._wished: int | None = None
+        """Where the cursor was when the question was asked that is to be answered next."""
 
     # What it shows.
 
     def show(self, rows: Rows) -> None:
-        """Show these rows."""
+        """Show these rows. Where the cursor was moved since they were asked for, it stays moved by as much."""
+        since = 0 if self._wished is None else self.cursor - self._wished
+        self._wished = None
         same = (rows.total, rows.first, rows.rows) == (self.rows.total, self.rows.first, self.rows.rows)
         self.rows = rows
-        wanted = self.cursor if rows.cursor is None else rows.cursor
+        wanted = self.cursor if rows.cursor is None else rows.cursor + since
         wanted = max(0, min(wanted, rows.total - 1))
         if not same:
             self.changed()
@@ -334,13 +339,14 @@ class Table(Canvas):
         """What to ask the store for: what is seen, and a screenful on either side."""
         room = max(10, self.room)
         first = max(0, self.scroll_offset.y - room)
+        self._wished = self.cursor
         return Wish(first, 3 * room, self.key)
 
     @property
     def key(self) -> str | None:
         """The key of the row under the cursor, or None."""
         row = self.row(self.cursor)
-        return self._key if row is None and self.rows.total else (None if row is None else row.key)
+        return None if row is None else row.key
 
     def row(self, number: int) -> Row | None:
         """The row with that number, if it is there."""
@@ -393,6 +399,10 @@ class Table(Canvas):
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         super().watch_scroll_y(old_value, new_value)
         if round(old_value) != round(new_value):
+            # The wheel takes the cursor along: what keys and the other parts are about is always seen.
+            top, room = self.scroll_offset.y, self.room
+            if room > 0 and self.rows.total and not self._placing:
+                self.cursor = max(top, min(self.cursor, top + room - 1, self.rows.total - 1))
             self._want()
 
     def watch_has_focus(self, value: bool) -> None:
@@ -420,16 +430,23 @@ class Table(Canvas):
         """Bring a row that the cursor was sent to into the middle, unless it is seen already."""
         top, room = self.scroll_offset.y, self.room
         if room > 0 and not top <= number < top + room:
-            self.scroll_to(y=number - room // 2, animate=False, immediate=True)
+            self._place(number - room // 2)
 
     def _see(self, number: int) -> None:
         top, room = self.scroll_offset.y, self.room
         if room <= 0:
             return
         if number < top:
-            self.scroll_to(y=number, animate=False, immediate=True)
+            self._place(number)
         elif number >= top + room:
-            self.scroll_to(y=number - room + 1, animate=False, immediate=True)
+            self._place(number - room + 1)
+
+    def _place(self, top: int) -> None:
+        self._placing = True
+        try:
+            self.scroll_to(y=top, animate=False, immediate=True)
+        finally:
+            self._placing = False
 
     def _go(self, number: int) -> None:
         self.cursor = max(0, min(number, self.rows.total - 1))

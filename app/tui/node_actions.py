@@ -56,7 +56,8 @@ class NodeActions(SearchActions):
             asked_by = processes_alive.owner_name("tui")
             return measure(kernel, baseline=baseline, device=device, wait_s=0.0, client=asked_by, store=store).summary
 
-        self.viewer.change("Not measured", measure_it, lambda _: f"Asked for on {device}; the result comes into the feed.")
+        said = f"Asked for on {device}; the result comes into the feed."
+        self.viewer.change("Not measured", measure_it, lambda _: said)
 
     def action_quarantine_node(self) -> None:
         """Put its newest measurement into quarantine with a reason, or clear it."""
