@@ -11,7 +11,7 @@ device, so that it never waits for a compiler; a search's GPU seconds are those 
 best kernel of each task and arm is measured against the seed with effort `claim`, as far as the time goes: those of
 `gain` first.
 
-`--dry` searches from C seeds on the cpu.
+`--dry` searches from C seeds on the cpu. `--tasks` also takes kernel files to start from.
 """
 
 from __future__ import annotations
@@ -67,19 +67,20 @@ def arms(forecaster: str) -> dict[str, tuple[str, str]]:
 
 def main() -> None:
     parser = options(__doc__, seconds=255)
-    parser.add_argument("--tasks", default=TASKS)
+    parser.add_argument("--tasks", default=TASKS, help="names of tasks, or kernel files")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--budget", default="2.5gpu-s", help="of each search (2.5gpu-s)")
     parser.add_argument("--forecaster", default="learned-here")
-    parser.add_argument("--at-once", type=int, default=6)
+    parser.add_argument("--at-once", type=int, default=8)
     parser.add_argument("--pool", type=Path, default=next((path for path in POOLS if path.exists()), None))
+    parser.add_argument("--no-train", action="store_true", help="forecast with the model that is there")
     parser.add_argument("--claims", type=float, default=60, help="seconds kept for claims (60)")
     asked = parser.parse_args()
     clock = Clock(asked.seconds - asked.claims)
     tasks = asked.tasks.split(",")
     device, language = ("cpu", "c") if asked.dry else (asked.device, "cuda")
     with Store.open() as store:
-        trained = _train(store, asked.pool, tasks) if asked.forecaster.startswith("learned") else ""
+        trained = "" if asked.no_train else _train(store, asked.pool, tasks)
     jobs = [
         Job(task, seed, arm, policy, forecaster, asked.budget, device, language)
         for seed in range(asked.seeds)
@@ -107,7 +108,7 @@ def main() -> None:
 def _train(store: Store, pool: Path | None, left_out: Sequence[str]) -> str:
     """A model of the pool's other tasks, as the user's own beside the store; what it was trained on, in words."""
     if pool is None:
-        return "the shipped model"
+        return ""
     with opened(str(pool)) as rows:
         names = {}
         samples = []
@@ -145,8 +146,8 @@ def run(job: Job) -> dict[str, Any]:
     begin = Clock(0)
     try:
         with Store.open() as store:
-            path = builtin_kernel(job.task, job.language, "seed")
-            assert path is not None, "every task has a seed kernel"
+            named = job.task.endswith((".c", ".cu"))
+            path = Path(job.task) if named else builtin_kernel(job.task, job.language, "seed")
             result = search(
                 str(path),
                 budget=job.budget,
@@ -156,6 +157,7 @@ def run(job: Job) -> dict[str, Any]:
                 generator="edits+tune",
                 random_seed=job.seed,
                 measuring=1,
+                proposing=4,
                 verify=False,
                 detached=False,
                 store=store,
@@ -167,6 +169,7 @@ def run(job: Job) -> dict[str, Any]:
     best = result.best
     return row | {
         "search": result.search_id,
+        "seed_id": result.seed_id,
         "state": result.state,
         "best": None if best is None else best.model_dump(mode="json"),
         "spent": result.spent,
@@ -195,7 +198,7 @@ def _claims(rows: Sequence[dict[str, Any]], names: Sequence[str], clock: Clock, 
     for row in rows:
         key = (names.index(row["arm"]), row["task"])
         if row.get("best") is not None and row["best"]["speedup"] > best.get(key, {"speedup": 1.0})["speedup"]:
-            best[key] = row["best"]
+            best[key] = {**row["best"], "seed_id": row["seed_id"]}
     claims = []
     with Store.open() as store:
         for (arm, task), found in sorted(best.items(), key=lambda entry: entry[0]):
@@ -204,7 +207,7 @@ def _claims(rows: Sequence[dict[str, Any]], names: Sequence[str], clock: Clock, 
             begin = Clock(0)
             claim = {"task": task, "arm": names[arm], "kernel": found["kernel_id"], "searched": found["speedup"]}
             try:
-                got = measure(found["kernel_id"], baseline="seed", device=device, effort="claim", store=store)
+                got = measure(found["kernel_id"], baseline=found["seed_id"], device=device, effort="claim", store=store)
                 claim |= {
                     "verdict": got.verdict,
                     "comparison": got.comparison,

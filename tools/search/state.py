@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Literal
 
 from .budget import Budget, Spent
 from .chains import first_of_chain, follow
@@ -30,11 +29,11 @@ from .events import (
     node_id,
 )
 from .nodes import Node
+from .orders import Phase, obey
 from .ranked import Ranked
 
 __all__ = ["MOST_LOST", "MOST_REFUSED", "Node", "Phase", "State", "begin", "fold"]
 
-Phase = Literal["running", "stopping", "pausing", "ended"]
 MOST_REFUSED = 8
 """Proposals refused one after the other from which on a parent counts as exhausted."""
 MOST_LOST = 2
@@ -148,7 +147,7 @@ class State:
         elif isinstance(event, Lost):
             self._lost(event)
         elif isinstance(event, Told):
-            self._told(event)
+            obey(self, event)
         elif isinstance(event, Finished):
             self.phase = "ended"
             self.outcome, self.reason = event.outcome, event.reason
@@ -329,17 +328,6 @@ class State:
         if node.index in self.ready and node.score is not None:
             del self.ready[node.index]
             self.waiting.discard(node.score, node.index)
-
-    def _told(self, event: Told) -> None:
-        if event.order == "extend" and event.budget is not None:
-            self.budget = self.budget.extended(event.budget)
-            if self.phase == "ended" and self.outcome == "completed":
-                self.phase = "running"
-        elif event.order == "resume":
-            if self.phase != "running" and self.outcome != "failed":
-                self.phase, self.outcome, self.reason = "running", "", ""
-        elif self.phase != "ended":
-            self.phase = "stopping" if event.order == "stop" else "pausing"
 
     def _expand(self, node: Node) -> None:
         """An expansion, counted for the node and all above it."""

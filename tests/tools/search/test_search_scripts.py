@@ -1,0 +1,37 @@
+"""The scripts that searches are compared with, in small: they run to their end and say what they found."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from test_search_live import TINY
+
+ROOT = Path(__file__).parents[3]
+
+
+def run(*arguments: str) -> str:
+    told = subprocess.run(
+        [sys.executable, *arguments], capture_output=True, text=True, timeout=300, cwd=ROOT, check=False
+    )
+    assert told.returncode == 0, told.stderr
+    return told.stdout
+
+
+def test_live_searches_in_small(tmp_path: Path) -> None:
+    """Each arm searches from the same seed, several at once, and stands in the result with its curve."""
+    seed = tmp_path / "tiny.c"
+    seed.write_text(TINY)
+    run(
+        *("scripts/gpu/live.py", "--dry", "--no-train", "--tasks", str(seed), "--seeds", "1", "--budget", "3m"),
+        *("--at-once", "3", "--seconds", "1", "--claims", "0", "--out", str(tmp_path)),
+    )
+    found = json.loads((tmp_path / "live.json").read_text())
+    rows = {row["arm"]: row for row in found["rows"]}
+    assert rows.keys() == {"gain+learned-here", "control-random", "control-all"}
+    assert all(row["state"] == "completed" and row["spent"]["measurements"] == 3 for row in rows.values()), rows
+    assert all(row["curve"][0][3] == 1.0 for row in rows.values())
+    assert len({row["seed_id"] for row in rows.values()}) == 1
+    assert (tmp_path / "live.jsonl.gz").stat().st_size > 0
