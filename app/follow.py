@@ -160,7 +160,9 @@ def _measurement_words(line: MeasurementLine) -> str:
 def _forecast_words(line: ForecastLine) -> str:
     from ..tools.words import ratio_text, span_text
 
-    what = f"S {ratio_text(line.speedup)} ({span_text(line.low, line.high)}) if correct ({line.p_correct:.0%})"
+    what = (
+        f"S {ratio_text(line.speedup)} ({span_text(line.low, line.high, short=True)}) if correct ({line.p_correct:.0%})"
+    )
     return _joined(line.name, what, decision_words(line), line.forecaster, line.task, line.device, line.forecast_id)
 
 

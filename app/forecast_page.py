@@ -9,6 +9,7 @@ import click
 from ..store.bins import BINS
 from ..store.errors import KforecastError
 from ..tools.forecast_results import ForecastResult
+from ..tools.measured import NAME as MEASURED
 from ..tools.words import first_line, ratio_text, span_text
 from .output import Column, bold, dim, paragraph, shorten, table
 
@@ -58,8 +59,11 @@ def forecasts_page(results: Sequence[ForecastResult | KforecastError], files: Se
                 ]
             )
         )
-        first = good[0][1]
-        blocks.append(dim(paragraph(f"{first.backend}, {_calibration(first)}", label="by".ljust(_LABEL))))
+        forecast = [result for _, result in good if result.backend != MEASURED]
+        first = forecast[0] if forecast else good[0][1]
+        told = len(good) - len(forecast)
+        also = f"; {told} of {len(good)} told from what was measured" if forecast and told else ""
+        blocks.append(dim(paragraph(f"{_by(first)}{also}", label="by".ljust(_LABEL))))
         blocks.append(paragraph(_next(first), label="next".ljust(_LABEL)))
     for file, result in zip(files, results, strict=True):
         if isinstance(result, KforecastError):
@@ -73,7 +77,7 @@ def forecasts_page(results: Sequence[ForecastResult | KforecastError], files: Se
 
 def _rows(result: ForecastResult) -> list[str]:
     rows = [
-        ("by", f"{result.backend}, {_calibration(result)}"),
+        ("by", _by(result)),
         ("cost", "" if not result.cost_usd else f"{result.cost_usd:.4f} US dollars"),
         ("compile", _compile(result)),
         ("against", f"{result.baseline_id}: {result.baseline_chosen_because}"),
@@ -82,6 +86,11 @@ def _rows(result: ForecastResult) -> list[str]:
         ("measured", result.already_measured or ""),
     ]
     return [dim(paragraph(text, label=label.ljust(_LABEL))) for label, text in rows if text]
+
+
+def _by(result: ForecastResult) -> str:
+    """Who forecast, and what it stands on."""
+    return "what was measured" if result.backend == MEASURED else f"{result.backend}, {_calibration(result)}"
 
 
 def _calibration(result: ForecastResult) -> str:
@@ -116,7 +125,7 @@ def _next(result: ForecastResult) -> str:
 
 
 def _span(result: ForecastResult) -> str:
-    return "" if result.speedup_median is None else span_text(result.speedup_p10, result.speedup_p90)
+    return "" if result.speedup_median is None else span_text(result.speedup_p10, result.speedup_p90, short=True)
 
 
 def _wins(result: ForecastResult) -> float:

@@ -81,7 +81,7 @@ def _forecasts(rows: tuple[ForecastLine, ...]) -> list[str]:
             Column("when", [ago(row.created_at) for row in rows], right=True),
             Column("kernel", [shorten(row.name, _NAME) for row in rows]),
             Column("S", [ratio_text(row.speedup) for row in rows], right=True),
-            Column("80% interval", [span_text(row.low, row.high) for row in rows]),
+            Column("80% interval", [span_text(row.low, row.high, short=True) for row in rows]),
             Column("correct", [f"{row.p_correct:.0%}" for row in rows], right=True),
             Column("decision", [decision_words(row) for row in rows]),
             Column("forecaster", [shorten(row.forecaster, 20) for row in rows], drop=1),

@@ -45,12 +45,15 @@ def interval_words(low: float | None, high: float | None, confidence: float | No
     return f" ({level}interval {interval_text(low, high).replace('..', 'to')})"
 
 
-def span_text(low: float | None, high: float | None) -> str:
-    """A forecast's interval of S, open where the bins are: `0.57 to 2.3`, `2.5 to over 4`, `under 1/4 to over 4`."""
+def span_text(low: float | None, high: float | None, *, short: bool = False) -> str:
+    """A forecast's interval of S, None where it is open: `0.57 to 2.3`, `2.5 to over 4`; short: `2.5 .. >4`."""
     if low is not None and high is not None:
-        return interval_text(low, high).replace("..", "to")
-    open_low = f"under {EDGE_TEXT[0]}" if low is None else ratio_text(low)
-    return f"{open_low} to {f'over {EDGE_TEXT[-1]}' if high is None else ratio_text(high)}"
+        text = interval_text(low, high)
+    else:
+        under, over = ("<", ">") if short else ("under ", "over ")
+        ends = f"{under}{EDGE_TEXT[0]}" if low is None else ratio_text(low)
+        text = f"{ends} .. {f'{over}{EDGE_TEXT[-1]}' if high is None else ratio_text(high)}"
+    return text if short else text.replace("..", "to")
 
 
 def mismatch_words(mismatch: Mismatch) -> str:

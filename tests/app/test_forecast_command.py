@@ -136,4 +136,6 @@ def test_a_measurement_says_whether_its_forecast_held(files: dict[str, str], cap
     assert forecast(files, "idea", "--own", sure, "--forecaster", "me", "--json") == 0
     capsys.readouterr()
     assert run(["measure", files["idea"], "-b", files["base"], "-e", "quick", "--no-broker", "--json"]) == 0
-    assert answer(capsys)["forecast_hit"] is False
+    found = answer(capsys)
+    # The interval ends a tenth of an octave below 1/4; equal work is far above it, but for a moment of a busy machine.
+    assert found["forecast_hit"] is (found["speedup"] <= 2.0**-2.1)

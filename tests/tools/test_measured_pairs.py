@@ -23,6 +23,9 @@ from kforecast.tools.forecast_results import ForecastResult
 from kforecast.tools.hits import forecast_hit
 from kforecast.tools.kernels import Asked, load_file
 from kforecast.tools.ratios import Ratios
+from kforecast.tools.search.events import OwnForecast
+from kforecast.tools.search.forecasting import ForecastAsk
+from kforecast.tools.search.product_forecasts import ProductForecaster
 
 Sources = dict[str, str]
 Put = Callable[..., Measurement]
@@ -125,6 +128,24 @@ def test_candidates_that_were_measured_show_it_and_nobody_is_asked_of_them(sourc
     assert row_of(results[0].brief, "c2")[1] == "?"
     assert row_of(results[0].brief, "c3")[1:3] == ["2.000", "1.87..2.14"]
     assert "own=" not in results[0].next + results[2].next, "own probabilities would be refused"
+
+
+def test_a_search_measures_what_was_measured_elsewhere_and_spreads_where_a_forecast_is_open(
+    sources: Sources, put: Put, store: Store
+) -> None:
+    put("once", "base", 2.97, 0.3)
+    kernel = {name: load_file(Path(sources[name]), Asked()) for name in ("base", "once", "sum")}
+    forecaster = ProductForecaster(store, kernel["base"].task, kernel["base"].kernel, "cpu")
+    known, own = (
+        ForecastAsk(name, kernel[name].kernel, kernel["base"].kernel, "cpu", own=said)
+        for name, said in (("once", None), ("sum", OwnForecast(p_correct=0.9, p_bins=UP, forecaster="fable")))
+    )
+    kernels.save(store, own.kernel)
+    once, high = forecaster.outlooks([known, own])
+    assert (once.decision, once.log2_median) == ("measure", pytest.approx(2.97, abs=0.01))
+    assert once.p_correct is not None and once.p_correct > 0.95
+    assert high.log2_p10 is not None and high.log2_p90 is not None
+    assert high.log2_p10 < (high.log2_median or 0.0) < high.log2_p90
 
 
 def row_of(brief: str | None, name: str) -> list[str]:

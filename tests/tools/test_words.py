@@ -5,7 +5,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kforecast.store.models import Mismatch
-from kforecast.tools.words import first_line, interval_text, interval_words, mismatch_words, ratio_text, time_text
+from kforecast.tools.words import (
+    first_line,
+    interval_text,
+    interval_words,
+    mismatch_words,
+    ratio_text,
+    span_text,
+    time_text,
+)
 
 
 @pytest.mark.parametrize(
@@ -76,3 +84,16 @@ def test_mismatch_words_name_the_place_and_the_extent() -> None:
 def test_first_line_skips_blank_ones() -> None:
     assert first_line("\n  \n a.c:3: error\nmore") == "a.c:3: error"
     assert first_line("") == "no reason was given"
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "text", "short"),
+    [
+        (0.574, 2.25, "0.574 to 2.25", "0.574 .. 2.25"),
+        (2.52, None, "2.52 to over 4", "2.52 .. >4"),
+        (None, 1.2, "under 1/4 to 1.20", "<1/4 .. 1.20"),
+        (None, None, "under 1/4 to over 4", "<1/4 .. >4"),
+    ],
+)
+def test_an_open_end_is_said(low: float | None, high: float | None, text: str, short: str) -> None:
+    assert (span_text(low, high), span_text(low, high, short=True)) == (text, short)
