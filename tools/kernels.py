@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from ..bench.devices.catalogue import device_kind, normal_name
+from ..bench.devices.catalogue import device_kind, normal_name, runs_hosted
 from ..bench.header.load import Geometry, load_kernel
 from ..bench.header.options import is_cpp
 from ..bench.languages.c import toolchain as c_toolchain
@@ -195,6 +195,12 @@ def find_baseline(store: Store, named: str | None, candidate: Named) -> tuple[Na
             "baseline and candidate compute different tasks",
             value=f"{found.called}: {found.task.name}; {candidate.called}: {candidate.task.name}",
             next_step="Give both the same task; an inline task must be the same text in both files.",
+        )
+    if runs_hosted(found.kernel.language) != runs_hosted(language):
+        raise InputError(
+            "baseline and candidate run in different lanes, whose times do not compare",
+            value=f"{found.called} ({found.kernel.language}), {candidate.called} ({language})",
+            next_step="Compare PyTorch programs with PyTorch programs.",
         )
     return found, "asked for"
 

@@ -126,7 +126,7 @@ def load_kernel(
     )
     warnings = (
         *_unused(tune, launches, scratch, _code_names((source, *includes.values()), found, language)),
-        *_unwritten(chosen, launches),
+        *(() if language == "torch" else _unwritten(chosen, launches)),  # which may return its outputs
     )
     return LoadedKernel(kernel, chosen, found, header, tune, warnings, labels(chosen_options, language), cpp)
 
