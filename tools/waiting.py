@@ -17,10 +17,12 @@ def eta_s(store: Store, request: Request) -> float | None:
     """Seconds until the request has probably ended; None where nothing was measured on its device yet.
 
     As many medians of the last measurements' durations as requests are before it, and one for itself, less what the
-    one in work has had.
+    one in work has had. Measurements of another effort count only where there are none of this one.
     """
     recent = requests.recent(store, _LOOKED_AT, device=request.device)
-    taken = [spent for one in recent if one.state == "completed" and (spent := _seconds(one)) is not None]
+    ended = [one for one in recent if one.state == "completed"]
+    alike = [one for one in ended if one.payload.get("effort") == request.payload.get("effort")]
+    taken = [spent for one in alike or ended if (spent := _seconds(one)) is not None]
     if not taken:
         return None
     each = median(taken)

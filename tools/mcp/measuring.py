@@ -98,7 +98,7 @@ def still_working(
     """The answer for a request that goes on: its place, how long it will take, when to ask again."""
     place, eta = requests.position(store, row.id), eta_s(store, row)
     result = pending_result(row, name=name, kernel_id=kernel_id, task=task, queue_position=place, eta_s=eta)
-    about = "" if eta is None or eta < 0.5 else f" About {eta:.0f} s to go."
+    about = "" if eta is None or eta < 1 else f" About {eta:.0f} s to go."
     return result.model_copy(
         update={
             "summary": result.summary + about,
@@ -111,7 +111,7 @@ def still_working(
 def whereabouts(store: Store, row: Request) -> str:
     """How far a request is, for a line of progress."""
     place, eta = requests.position(store, row.id), eta_s(store, row)
-    about = "" if eta is None else f", about {eta:.0f} s"
+    about = "" if eta is None or eta < 1 else f", about {eta:.0f} s"
     return f"position {place}{about}" if place is not None else f"{row.progress or 'working'}{about}"
 
 
