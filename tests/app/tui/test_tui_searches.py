@@ -67,7 +67,7 @@ def test_sorting_goes_round_and_the_cursor_stays_on_its_search(grown: Grown) -> 
     async def act(seat: Seat) -> None:
         table = await seat.rows("#searches", 2)
         assert table.key == other.search_id
-        await seat.press("s")
+        await seat.press("s", "s")
         await seat.until(lambda: table.cursor == 1, "the cursor to follow its search")
         assert table.key == other.search_id
 
