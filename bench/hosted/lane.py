@@ -62,14 +62,20 @@ class HostedLane:
     @property
     def oracle(self) -> OracleProcess:
         """The oracle, started anew where it ended."""
-        if self._oracle is None or not self._oracle.alive:
+        if self._oracle is not None and not self._oracle.alive:
+            self._oracle.close()
+            self._oracle = None
+        if self._oracle is None:
             self._oracle = OracleProcess(self.device)
         return self._oracle
 
     @property
     def zygote(self) -> Zygote:
         """The process that candidates are forked from, started anew where it ended."""
-        if self._zygote is None or not self._zygote.alive:
+        if self._zygote is not None and not self._zygote.alive:
+            self._zygote.close()
+            self._zygote = None
+        if self._zygote is None:
             self._zygote = Zygote()
         return self._zygote
 
