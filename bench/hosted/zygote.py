@@ -25,6 +25,8 @@ DESCRIPTORS = 5
 
 def preload() -> None:
     """Everything that a candidate's process needs, so that it is a fork away."""
+    # cpp_extension asks whether there is a GPU. Asked of the driver, no fork of this process could use one any more.
+    os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"
     import numpy
     import torch
     import torch.utils.cpp_extension
