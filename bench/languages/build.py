@@ -6,8 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from ...store.errors import InputError
 from ...store.models import Dtype, Facts
 from ..header.plan import PlannedLaunch, PointerArg, ScalarArg
+
+MOST_SCRATCH = 1 << 30
 
 
 @dataclass(frozen=True)
@@ -40,8 +43,9 @@ class Form:
     """One compiled form of a kernel's launch number `launch`, for arguments of which its assumptions are true.
 
     threads: of a block, as the compiler fixed them; smem: dynamic shared memory in bytes; ctas: blocks of a cluster
-    that stand for one block of the grid, along x; trailing: null pointers that follow the arguments.
-    constexpr: constants of the case that are compiled in, by name.
+    that stand for one block of the grid, along x; trailing: pointers that follow the arguments, null ones but for the
+    first where the kernel needs memory of its compiler's own. scratch: bytes of that for each block. constexpr:
+    constants of the case that are compiled in, by name.
     """
 
     launch: int
@@ -52,6 +56,7 @@ class Form:
     parameters: tuple[FormParameter, ...]
     trailing: int
     constexpr: tuple[tuple[str, int], ...] = ()
+    scratch: int = 0
 
     def placed(self, launch: PlannedLaunch) -> PlannedLaunch | None:
         """The launch as this form takes it; None where an assumption is not true of its arguments."""
@@ -59,10 +64,17 @@ class Form:
         if self.constexpr != launch.constexpr or not all(parameter.holds(argument) for parameter, argument in pairs):
             return None
         args = [parameter.passed(argument) for parameter, argument in pairs if parameter.equals is None]
-        nothing = [ScalarArg(0, "void*", "u64")] * self.trailing
+        trailing: list[PointerArg | ScalarArg] = [ScalarArg(0, "void*", "u64")] * self.trailing
+        if self.scratch:
+            trailing[0] = PointerArg(self.scratch_name)
         x, y, z = launch.grid
         block, grid = (self.threads, 1, 1), (x * self.ctas, y, z)
-        return replace(launch, args=(*args, *nothing), grid=grid, block=block, smem=self.smem)
+        return replace(launch, args=(*args, *trailing), grid=grid, block=block, smem=self.smem)
+
+    @property
+    def scratch_name(self) -> str:
+        """No name that a header can give."""
+        return f"compiler's own of launch {self.launch + 1}"
 
 
 @dataclass(frozen=True)
@@ -91,9 +103,31 @@ class Build:
             return [(self.symbols[launch.entry], launch) for launch in launches]
         return [self._in_form(number, launch) for number, launch in enumerate(launches)]
 
+    def scratch(self, launches: Sequence[PlannedLaunch]) -> dict[str, int]:
+        """Bytes of memory that the compiler wants of its own for the launches of one case, by name. Raises InputError
+        where it is more than a GiB.
+        """
+        found = {}
+        for number, launch in enumerate(launches):
+            if any(form.scratch for form in self.forms if form.launch == number):
+                form, placed = self._form(number, launch)
+                x, y, z = placed.grid
+                found[form.scratch_name] = size = x * y * z * form.scratch
+                if size > MOST_SCRATCH:
+                    raise InputError(
+                        f"launch {launch.entry} wants too much memory for tensor descriptors",
+                        value=f"{size} bytes for {x * y * z} blocks",
+                        next_step="Use fewer blocks, each of which loops.",
+                    )
+        return {name: size for name, size in found.items() if size}
+
     def _in_form(self, number: int, launch: PlannedLaunch) -> tuple[str, PlannedLaunch]:
+        form, placed = self._form(number, launch)
+        return form.symbol, placed
+
+    def _form(self, number: int, launch: PlannedLaunch) -> tuple[Form, PlannedLaunch]:
         for form in self.forms:
             placed = form.placed(launch) if form.launch == number else None
             if placed is not None:
-                return form.symbol, placed
+                return form, placed
         raise AssertionError(f"no form for launch {number}: every case of the task had one when it was compiled")

@@ -20,7 +20,7 @@ from ...processes import Limits, Outcome, clean_environment, run_limited
 from ...tasks.shapes import bytes_of
 from ..scalars import scalar_bits
 from . import ncu, sanitizer
-from .layout import lay_out
+from .layout import lay_out, scratch_of
 
 DEADLINE_S = 60.0
 _SMALL_BYTES = 16 << 20
@@ -90,7 +90,8 @@ def verdict_of(found: Mapping[sanitizer.Tool, sanitizer.Findings]) -> Inspection
 def plan_of(program: Program, task: Task, case: Case, constants: Mapping[str, int], ordinal: int) -> dict[str, Any]:
     """The plan of `standalone` for one case, with a fresh seed. Raises as `plan_launches` does."""
     kernel = program.kernel
-    layout = lay_out(task, case, {"candidate": kernel}, constants)
+    more = {"candidate": scratch_of(program, task, case, constants)}
+    layout = lay_out(task, case, {"candidate": kernel}, constants, more)
     zero = [tensor.name for tensor in task.tensors if tensor.zero] + [e.name for e in kernel.scratch if e.zero]
     launches = [
         {

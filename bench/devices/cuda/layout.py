@@ -10,6 +10,8 @@ from typing import Any
 
 from ....store.models import Case, Kernel, Task
 from ...header.expression import evaluate
+from ...header.plan import plan_launches
+from ...lane import Program
 from ...tasks.dtypes import item_bytes
 from ...tasks.shapes import bytes_of
 
@@ -52,8 +54,16 @@ class Layout:
         return offset
 
 
-def lay_out(task: Task, case: Case, kernels: Mapping[str, Kernel], constants: Mapping[str, int]) -> Layout:
-    """The layout of one case for the kernels by side. Raises InputError for a shape that has no value."""
+def lay_out(
+    task: Task,
+    case: Case,
+    kernels: Mapping[str, Kernel],
+    constants: Mapping[str, int],
+    more: Mapping[str, Mapping[str, int]] | None = None,
+) -> Layout:
+    """The layout of one case for the kernels by side. more: by side, what their compilers want of their own, in bytes.
+    Raises InputError for a shape that has no value.
+    """
     layout = Layout()
     layout.red.append((0, _ALIGN))
     layout.output_bytes = _ALIGN
@@ -73,7 +83,16 @@ def lay_out(task: Task, case: Case, kernels: Mapping[str, Kernel], constants: Ma
             for text in entry.shape:
                 size *= evaluate(text, values, what=f"shape of scratch {entry.name}", minimum=1, case=case.name)
             layout.scratch[side, entry.name] = (layout._output(size), size, entry.dtype)
+        for name, size in (more or {}).get(side, {}).items():
+            layout.scratch[side, name] = (layout._output(size), size, "u8")
     return layout
+
+
+def scratch_of(program: Program, task: Task, case: Case, constants: Mapping[str, int]) -> dict[str, int]:
+    """What the compiler of a kernel wants of its own for one case, in bytes by name. Raises as `plan_launches` does."""
+    if not any(form.scratch for form in program.build.forms):
+        return {}
+    return program.build.scratch(plan_launches(program.kernel, task, case, program.signatures, constants))
 
 
 class Slab:

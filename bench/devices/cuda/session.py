@@ -26,7 +26,7 @@ from . import inspection
 from .faults import fault_reason, refusal_reason
 from .guards import DECOY_SHARE, Guards
 from .helpers import Helper, HelperDied
-from .layout import Layout, Slab, lay_out
+from .layout import Layout, Slab, lay_out, scratch_of
 
 if TYPE_CHECKING:
     from .lane import CudaLane
@@ -156,10 +156,16 @@ class CudaSession:
         return {"symbol": symbol, "grid": launch.grid, "block": launch.block, "smem": launch.smem, "args": arguments}
 
     def _layout(self, case: Case) -> Layout:
+        constants = self._lane.constants
         try:
-            return lay_out(self._task, case, {s: p.kernel for s, p in self._programs.items()}, self._lane.constants)
+            more: dict[str, dict[str, int]] = {
+                side: scratch_of(program, self._task, case, constants) for side, program in self._programs.items()
+            }
+            return lay_out(self._task, case, {s: p.kernel for s, p in self._programs.items()}, constants, more)
         except InputError as error:
             raise KernelFault("launch_error", str(error)) from error
+        except UnsupportedError as error:
+            raise KernelFault("unsupported", str(error)) from error
 
     # -- asking the launcher -------------------------------------------------------------------------------------
 

@@ -28,11 +28,12 @@ from .abi import read_abi, renamed, trailing_pointers, without_lines
 from .pool import PROGRAM_NAME, TritonPool, shared_triton_pool
 from .specialise import Forms, Unit, described, forms_for, options_of
 
-_FORMAT = 2
+_FORMAT = 3
 """Raised when an entry of the cache would mean something else than before."""
 
 _MOST_WORDS = 500
 _SMEM_MOST = 1 << 20
+_SCRATCH_MOST = 1 << 16
 
 
 class Numbers(BaseModel):
@@ -44,7 +45,7 @@ class Numbers(BaseModel):
 
     shared: Annotated[int, Field(ge=0, le=_SMEM_MOST)]
     num_ctas: Annotated[int, Field(ge=0, le=16)]
-    global_scratch_size: Annotated[int, Field(ge=0)]
+    global_scratch_size: Annotated[int, Field(ge=0, le=_SCRATCH_MOST)]
     profile_scratch_size: Annotated[int, Field(ge=0)]
     tmem_size: Annotated[int, Field(ge=0)]
     launch_cooperative_grid: bool
@@ -205,7 +206,6 @@ def _unit(unit: Unit, numbers: Numbers, ptx: str, number: int) -> dict[str, Any]
     """How one unit is launched. Raises ValueError for what we do not launch."""
     abi = read_abi(ptx)
     for needed, what in (
-        (numbers.global_scratch_size, "memory of Triton's own for tensor descriptors; load and store by pointers"),
         (numbers.profile_scratch_size, "a profiler's memory; leave the profiler out"),
         (numbers.launch_cooperative_grid, "a cooperative launch; split it into several launches"),
         (numbers.launch_pdl, "a programmatic dependent launch; leave it out"),
@@ -215,12 +215,16 @@ def _unit(unit: Unit, numbers: Numbers, ptx: str, number: int) -> dict[str, Any]
             raise ValueError(f"it needs {what}, {hint}")
     if numbers.num_ctas > 1 and abi.ctas != numbers.num_ctas:
         raise ValueError(f"num_ctas = {numbers.num_ctas}, but its PTX does not fix the cluster; leave num_ctas out")
+    trailing = trailing_pointers(abi, unit.parameters)
+    if numbers.global_scratch_size and not trailing:
+        raise ValueError("it needs memory of Triton's own, but its PTX takes no pointer to it")
     return {
         "symbol": abi.symbol + (f"__{number}" if number else ""),
         "threads": abi.threads or 32 * TRITON_WARPS,
         "smem": numbers.shared,
         "ctas": abi.ctas,
-        "trailing": trailing_pointers(abi, unit.parameters),
+        "trailing": trailing,
+        "scratch": numbers.global_scratch_size,
         "target": abi.target,
     }
 
@@ -290,7 +294,7 @@ def _build(
 
 
 def _form(launch: int, unit: Unit, built: Mapping[str, Any]) -> Form:
-    kept = {key: built[key] for key in ("symbol", "threads", "smem", "ctas", "trailing")}
+    kept = {key: built[key] for key in ("symbol", "threads", "smem", "ctas", "trailing", "scratch")}
     return Form(launch=launch, parameters=unit.parameters, constexpr=unit.constexpr, **kept)
 
 

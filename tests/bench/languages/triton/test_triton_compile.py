@@ -6,12 +6,13 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from kforecast.bench.header.load import LoadedKernel
-from kforecast.bench.header.plan import plan_launches
+from kforecast.bench.header.plan import PointerArg, plan_launches
 from kforecast.bench.languages.build import Build
 from kforecast.bench.languages.cuda.cache import BuildCache
 from kforecast.bench.languages.cuda.worker import FORK_AHEAD
@@ -158,11 +159,22 @@ def test_ptx_is_the_same_each_time(pool: TritonPool, tmp_path: Path, load: Loade
     assert first.binary.read_bytes() == again.binary.read_bytes()
 
 
-def test_descriptors_made_on_the_device_are_told_apart(build: Builder) -> None:
-    made = "tl.make_tensor_descriptor(a, [N], [1], [BLOCK]).load([tl.program_id(0) * BLOCK])"
-    built = build(HEADER + IMPORTS + KERNEL.replace("tl.load(a + at, mask=at < N)", made))
-    assert not built.ok
-    assert "tensor descriptors" in str(built.facts.error) and "ModelNew" in str(built.facts.error)
+def test_descriptors_made_on_the_device_get_memory(build: Builder, load: Loader) -> None:
+    path = EXHIBITS / "gemm_bf16_descriptors.py"
+    built, loaded = build(path), load(path)
+    by_case = {dict(form.constexpr)["ALIGNED"]: form.scratch for form in built.forms}
+    assert by_case[0] == 0 and by_case[1] > 0
+    for case in (*loaded.task.timed_on("cuda"), *loaded.task.checked):
+        planned = plan_launches(loaded.kernel, loaded.task, case, loaded.signatures, H200)
+        ((_, launch),) = built.placed(planned)
+        memory = built.scratch(planned)
+        assert bool(memory) == (case.sizes["K"] % 8 == 0)
+        assert [arg.name for arg in launch.args if isinstance(arg, PointerArg)] == [*"ABC", *memory]
+        assert set(memory.values()) <= {by_case[1] * launch.grid[0]}
+    timed = loaded.task.timed_on("cuda")[0]
+    (launch,) = plan_launches(loaded.kernel, loaded.task, timed, loaded.signatures, H200)
+    with pytest.raises(InputError, match="too much memory"):
+        built.scratch([replace(launch, grid=(1 << 25, 1, 1))])
 
 
 class ForkAhead(TritonPool):
@@ -229,7 +241,7 @@ def test_the_exhibits_are_right_by_tritons_interpreter() -> None:
     pytest.importorskip("triton", minversion="3.9", reason="older interpreters do not know NumPy 2.4")
     program = Path(__file__).with_name("interpreted.py")
     wrong = [path for path in BAD if path.stem.startswith("wrong_")]
-    files = [path for path in GOOD if path.stem not in ("gemm_bf16", "sum_all")] + wrong
+    files = [path for path in GOOD if path.stem not in ("gemm_bf16", "gemm_bf16_descriptors", "sum_all")] + wrong
     done = subprocess.run(
         [sys.executable, str(program), *map(str, files)], capture_output=True, text=True, check=True, timeout=240
     )

@@ -96,3 +96,15 @@ def test_a_plan_holds_what_the_compiler_fixed(build: Callable[..., Build], load:
         *(("s", value) for value in (256, 128, 64, 64, 64, 128)),
         *[("s", 0)] * built.forms[0].trailing,
     ]
+
+
+def test_a_plan_holds_the_compilers_own_memory(build: Callable[..., Build], load: Callable[..., LoadedKernel]) -> None:
+    path = ROOT / "tests" / "exhibits" / "triton" / "gemm_bf16_descriptors.py"
+    loaded, built = load(path), build(path)
+    program = Program(loaded.kernel, loaded.signatures, built)
+    constants = {"WARP": 32, "SM_COUNT": 132, "SMEM_MAX": 232448}
+    plan = plan_of(program, builtin_task("gemm_bf16"), Case(sizes={"M": 256, "N": 128, "K": 64}), constants, 0)
+    ((name, size),) = plan["scratch"].items()
+    assert size == 2 * built.forms[0].scratch
+    (launch,) = plan["launches"]
+    assert launch["args"][-2:] == [("t", name), ("s", 0)]
