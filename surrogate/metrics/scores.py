@@ -57,7 +57,7 @@ def absolute_error(rows: Rows) -> float:
 
 
 def coverage80(rows: Rows) -> float:
-    """Share inside the 80% interval, open where `density.opened` has it (0.8 when calibrated, more where it is open)."""
+    """Share inside the 80% interval, open as `density.opened` has it (0.8 when calibrated, more where it is open)."""
     if not len(rows):
         return float("nan")
     low, high = density.opened(density.quantile(rows.p_bins, 0.1), density.quantile(rows.p_bins, 0.9))

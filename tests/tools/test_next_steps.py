@@ -13,16 +13,23 @@ from kforecast.tools.results import measure_result
 
 BUSY: dict[str, Any] = {"cores": 2, "before": {"load_1m": 7.9, "steal_ticks": 0}}
 QUIET: dict[str, Any] = {"cores": 2, "before": {"load_1m": 0.2, "steal_ticks": 0}}
-SPANS = {"faster": (0.5, 1.5), "slower": (-1.5, -0.5), "tie": (-0.01, 0.01), "unclear": (-0.3, 0.5)}
+SPANS: dict[str, tuple[float, float]] = {
+    "faster": (0.5, 1.5),
+    "slower": (-1.5, -0.5),
+    "tie": (-0.01, 0.01),
+    "unclear": (-0.3, 0.5),
+}
 
 
 def advice(comparison: str, effort: str, **more: Any) -> str:
-    low, high = SPANS.get(comparison, (None, None))
+    low, high = SPANS.get(comparison, (0.0, 0.0))
+    measured = comparison in SPANS
     values: dict[str, Any] = {
         "id": "m_1", "kernel_id": "k_candidate", "baseline_id": None if comparison == "none" else "k_seed",
         "task_id": "t_1", "task_name": "softmax", "device": "cpu", "device_id": "cpu-1", "lane": "host-code",
         "launch_mode": "process", "effort": effort, "verdict": "ok", "reason": "", "comparison": comparison,
-        "log2_speedup": None if low is None else (low + high) / 2, "log2_low": low, "log2_high": high,
+        "log2_speedup": (low + high) / 2 if measured else None, "log2_low": low if measured else None,
+        "log2_high": high if measured else None,
         "created_at": "2026-11-30T12:00:00Z",
     }  # fmt: skip
     return measure_result(Measurement(**{**values, **more}), name="a.c").next

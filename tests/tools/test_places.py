@@ -6,13 +6,12 @@ import pytest
 
 from kforecast.bench.devices.cpu.machine import cache_bytes, caches, vector_sets
 from kforecast.store.database import Store
-from kforecast.tools import places
 from kforecast.tools.places import place_of
 from kforecast.tools.probes import is_busy, usable_cores
 
 
 def test_the_cpu_is_told_by_what_bounds_a_kernel_on_it(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(places.os, "getloadavg", lambda: (0.1, 9.0, 9.0))
+    monkeypatch.setattr("os.getloadavg", lambda: (0.1, 9.0, 9.0))
     place = place_of("cpu", store)
     cores = usable_cores()
     assert f"{cores} core" in place.line
@@ -23,7 +22,7 @@ def test_the_cpu_is_told_by_what_bounds_a_kernel_on_it(store: Store, monkeypatch
         assert f"{name} {number} " in place.line
     assert place.line.endswith("load now 0.1")
     assert "floor not known" in place.no_floor
-    monkeypatch.setattr(places.os, "getloadavg", lambda: (4.0 + cores, 0.0, 0.0))
+    monkeypatch.setattr("os.getloadavg", lambda: (4.0 + cores, 0.0, 0.0))
     assert place_of("cpu", store).line.endswith(f"load now {4.0 + cores:.1f} (busy)")
 
 
