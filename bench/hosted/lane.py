@@ -136,7 +136,7 @@ class HostedLane:
         memory = SharedMemory("inputs", 1), SharedMemory("mutable", 1)
         case = {"arguments": [], "destinations": [], "returns": [_SCALAR], "forms": [], "areas": [], "offsets": []}
         setting = Setting(self.device, [case], {}, 0, *memory, self.memory_limit)
-        parts = ({}, {"landlock": False}, {"landlock": False, "seccomp": False})
+        parts: tuple[dict[str, bool], ...] = ({}, {"landlock": False}, {"landlock": False, "seccomp": False})
         try:
             for part in parts:
                 tried = replace(wanted, **part)

@@ -318,7 +318,7 @@ def _copied(value: Any, tensors: list[Any]) -> Any:
 
 
 def _same(one: Any, other: Any) -> bool:
-    return array_of(one).tobytes() == array_of(other).tobytes()
+    return bool(array_of(one).tobytes() == array_of(other).tobytes())
 
 
 def _shares(tensor: Any, inputs: list[Any]) -> int | None:
@@ -345,7 +345,7 @@ def _terms(opened: _Opened, content: _Content, right: Reference) -> float:
     counter = FlopCounterMode(display=False)
     with counter:
         opened.definition.run(_copy(content).inputs, opened.init, opened.weight_seed)
-    return max(1.0, given / made, counter.get_total_flops() / (2 * made))
+    return max(1.0, float(given / made), float(counter.get_total_flops() / (2 * made)))
 
 
 def _learn_tensors(definition: TensorDefinition, case: Case, tree: Any, forms: list[TensorForm]) -> _Learned:

@@ -223,7 +223,7 @@ def _explained(what: str) -> Iterator[None]:
 def _has_gpu() -> bool:
     import torch
 
-    return torch.cuda.is_available()
+    return bool(torch.cuda.is_available())
 
 
 class TensorDefinition:

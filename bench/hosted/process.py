@@ -30,10 +30,17 @@ from .wire import Returned, TensorForm
 from .zygote import STATUS
 
 OUTPUT_LIMIT = 16 << 20
+GPU_OUTPUT_LIMIT = 256 << 20
+"""The driver's own memory files count as files."""
+BUILD_OUTPUT_LIMIT = 2 << 30
 START_S = 60.0
 _SLICE_MS = 200
 _END_MS = 20_000
 _CREDENTIALS = struct.Struct("3i")
+_PASSED = (
+    *("CUDA_HOME", "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "NVIDIA_VISIBLE_DEVICES", "LD_LIBRARY_PATH"),
+    *("CC", "CXX", "TORCH_CUDA_ARCH_LIST", "TRITON_PTXAS_PATH"),
+)
 
 
 @dataclass(frozen=True)
@@ -112,7 +119,7 @@ class CandidateProcess:
             "gpu": self._gpu,
             "building": building,
             "memory": setting.memory_limit,
-            "output": (2 << 30) if building else OUTPUT_LIMIT,
+            "output": BUILD_OUTPUT_LIMIT if building else GPU_OUTPUT_LIMIT if self._gpu else OUTPUT_LIMIT,
             "readable": [*readable_paths(), *(["/sys"] if self._gpu else [])],
             "devices": list(gpu_paths()) if self._gpu else [],
         }
@@ -374,7 +381,7 @@ def environment(home: Path, *, gpu: bool) -> dict[str, str]:
         "CUPY_CACHE_DIR": "cupy",
         "XDG_CACHE_HOME": "xdg",
     }
-    passed = [name for name in ("CUDA_HOME", "LD_LIBRARY_PATH", "CC", "CXX", "TRITON_PTXAS_PATH") if name in os.environ]
+    passed = [name for name in _PASSED if name in os.environ]
     return {
         **clean_environment(home),
         **{name: str(cache / folder) for name, folder in places.items()},

@@ -158,7 +158,8 @@ class HostedSession:
         cases = []
         for form in self._cases.values():
             told = form.told
-            arguments, destinations = told["tree"], []
+            arguments: Any = told["tree"]
+            destinations: list[int] = []
             if self._task.problem is None:
                 arguments, destinations = arguments_of_launch(kernel, self._task, form.case)
             elif not isinstance(arguments, list) or self._task.problem.format == "gpumode":
@@ -357,7 +358,7 @@ class HostedSession:
         assert self._outputs is not None
         width = ITEM_BYTES[form.dtype]
         strides, flat = form.strides, contiguous(form).strides
-        with self._outputs.bytes_at(offset, form.span_bytes) as view:
+        with self._outputs.bytes_at(offset, contiguous(form).span_bytes) as view:
             for number, place in enumerate(places):
                 at = self._row_major(place, form.shape, strides, flat)
                 if bytes(view[at * width : (at + 1) * width]) != seen[number * width : (number + 1) * width]:

@@ -84,7 +84,8 @@ class TensorForm:
 
 def contiguous(form: TensorForm) -> TensorForm:
     """The form of the same tensor laid out row-major."""
-    strides, step = [], 1
+    strides: list[int] = []
+    step = 1
     for extent in reversed(form.shape):
         strides.insert(0, step)
         step *= extent

@@ -29,8 +29,13 @@ def preload() -> None:
     os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"
     import numpy
     import torch
+
+    available = torch.cuda.is_available
+    # Importing this asks whether there is a GPU, which starts the driver: after that no fork of ours could use it.
+    torch.cuda.is_available = lambda: True
     import torch.utils.cpp_extension
 
+    torch.cuda.is_available = available
     from . import confine, extensions, worker
 
     assert numpy and confine and extensions and worker
