@@ -30,7 +30,9 @@ export PATH=$npm_dir/node_modules/.bin:$PATH
 
 work=$(mktemp -d "${TMPDIR:-/tmp}/kf-mcp.XXXXXX")
 server=
-trap '[ -z "$server" ] || kill "$server" 2>/dev/null || true; rm -rf "$work"' EXIT
+# The broker and a search's worker outlive their clients by some seconds, and may write yet.
+cleaned() { rm -rf "$work" 2>/dev/null || { sleep 7 && rm -rf "$work"; } || true; }
+trap '[ -z "$server" ] || kill "$server" 2>/dev/null || true; cleaned' EXIT
 mkdir -m 700 "$work/run"
 export KFORECAST_DB=$work/kforecast.db KFORECAST_RUNTIME_DIR=$work/run KFORECAST_BROKER_IDLE_S=5
 cd "$work"
