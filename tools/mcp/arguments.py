@@ -63,7 +63,9 @@ class Limits(_Given):
     """What a search may spend; at least one limit."""
 
     gpu_seconds: float | None = Field(default=None, gt=0, description="Seconds for which the device is held.")
-    measurements: int | None = Field(default=None, gt=0, description="Measurements, those of the seed and to confirm the best included.")
+    measurements: int | None = Field(
+        default=None, gt=0, description="Measurements, those of the seed and to confirm the best included."
+    )
     usd: float | None = Field(default=None, gt=0, description="US dollars spent on hosted models.")
     tokens: int | None = Field(default=None, gt=0, description="Tokens of hosted models.")
     wall_s: float | None = Field(default=None, gt=0, description="Seconds since the search began.")
