@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -43,6 +44,7 @@ def tui_command(*, identity: str | None, theme: str | None, watch_loop: Path | N
         WatchedViewer.watch_log = watch_loop
         viewer = WatchedViewer
     app = viewer(theme=theme or config.theme, keys=config.keys, first=identity)
+    gc.freeze()  # what is loaded by now stays; a collection that looks at all of it stops the view for a moment
     app.run()
     return app.return_code or 0
 

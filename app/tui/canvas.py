@@ -29,8 +29,8 @@ class Canvas(ScrollView, can_focus=True, inherit_bindings=False):
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {f"role--{name}" for name in ROLES}
     DEFAULT_CSS = """
-    Canvas { overflow-x: hidden; scrollbar-size-horizontal: 0; }
-    Text { overflow-x: auto; }
+    Canvas { overflow-x: hidden; overflow-y: scroll; scrollbar-size-horizontal: 0; }
+    Text { overflow-x: scroll; }
     """
     HELP = ""
     """What the part is for, in a sentence or two: shown by `?`."""
@@ -82,14 +82,23 @@ class Canvas(ScrollView, can_focus=True, inherit_bindings=False):
 
     def changed(self) -> None:
         """Draw anew: what the lines say, or how many there are, is different now."""
-        size = Size(self._widest(), self.length + self._top)
+        # Never shorter than its place, so that the scrollbar, which is always there, shows nothing: were it to come and
+        # go, the whole screen would be laid out anew each time.
+        least = 0 if self._grows else self.container_size.height
+        size = Size(self._widest(), max(self.length + self._top, least))
         if size != self.virtual_size:
             # Not by assignment: a list that grew is no reason to lay out the whole screen anew.
+            grown = self._grows and size.height != self.virtual_size.height
             self.set_reactive(Widget.virtual_size, size)
             self._scroll_update(size)
-            if self.styles.height is not None and self.styles.height.is_auto:
+            if grown:
                 self.refresh(layout=True)
         self.refresh()
+
+    @property
+    def _grows(self) -> bool:
+        """Whether its height follows from its lines."""
+        return self.styles.height is not None and self.styles.height.is_auto
 
     def _widest(self) -> int:
         return self.scrollable_content_region.width or self.size.width
