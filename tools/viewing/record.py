@@ -73,11 +73,16 @@ class Told:
     measured_high: float | None
     decision: str
     audited: bool
+    of_bins: bool = False
+    """The interval is one of bins, and open where it ends in an open one."""
 
     @property
     def held(self) -> bool | None:
         """Whether the 80% interval held S; None where there is no S."""
-        return None if self.measured is None else self.low <= self.measured <= self.high
+        if self.measured is None:
+            return None
+        low, high = density.opened(self.low, self.high) if self.of_bins else (self.low, self.high)
+        return bool(low <= self.measured <= high)
 
     @property
     def miss(self) -> float:
@@ -320,6 +325,7 @@ def _of_store(store: Store, of: Forecaster) -> list[Told]:
                 measured_high=measurement.log2_high if ok else None,
                 decision=one.decision.kind if one.decision else "",
                 audited=bool(one.decision and one.decision.audited),
+                of_bins=True,
             )
         )
     return told

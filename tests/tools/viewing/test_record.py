@@ -72,6 +72,16 @@ def test_forecasts_of_the_store_beside_what_was_measured_after_them(grown: Grown
     assert found.record.standing is not None and found.record.standing.promise.missing > 0
 
 
+def test_an_interval_that_ends_in_an_open_bin_holds_whatever_lies_beyond(grown: Grown) -> None:
+    high, closed = forecast(grown, 1, log2_p90=2.8), forecast(grown, 2, log2_p90=1.9)
+    for made in (high, closed):
+        measure(grown, made, 3.5)
+    found = RecordReader().look(grown.store, None)
+    assert found.record is not None
+    held = {one.key: one.held for one in found.record.told}
+    assert held == {high.id: True, closed.id: False}
+
+
 def test_forecasts_that_stand_in_a_searchs_log_alone_are_told_against_their_anchor(grown: Grown) -> None:
     first = grown.child(log2=1.0)
     grown.child(first, log2=1.4)
