@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
+from textual import events
 from textual.app import App, SystemCommand
 from textual.binding import Binding, BindingType
 from textual.screen import Screen
@@ -23,6 +24,7 @@ from .help import HelpScreen
 from .keys import checked_keys
 from .page import Page
 from .pages import PAGES
+from .quiet import Quiet
 from .roles import stylesheet
 from .theme import THEMES, checked_theme
 
@@ -30,7 +32,9 @@ Result = TypeVar("Result")
 Work = TypeVar("Work")
 
 TICK_S = 0.3
-"""Between two looks at the store."""
+"""Between two looks at the store, where answers come quickly."""
+_REST = 4.0
+"""After a slow answer the reader rests this many times as long as it took, unless the user asks for something."""
 
 
 class Viewer(App[None]):
@@ -90,16 +94,24 @@ class Viewer(App[None]):
         """The kernel that the page Kernels is to go to, once."""
         self._beat = Beat("same")
         self._awake = asyncio.Event()
+        self._quiet = Quiet(self)
         self._reader = ThreadPoolExecutor(1, thread_name_prefix="store-reader")
 
     def on_mount(self) -> None:
+        self._quiet.start()
         if self.selected_search is not None:
             self.switch_mode("search")
         self.run_worker(self._follow(), name="follow", exit_on_error=True)
 
     async def on_unmount(self) -> None:
+        self._quiet.stop()
         self._reader.submit(self.watch_store.close)
         self._reader.shutdown(wait=False)
+
+    async def on_event(self, event: events.Event) -> None:
+        if isinstance(event, events.Key):
+            self._quiet.typed()
+        await super().on_event(event)
 
     # Following the store.
 
@@ -114,7 +126,7 @@ class Viewer(App[None]):
         self._awake.set()
 
     async def _follow(self) -> None:
-        asked_at = 0.0
+        asked_at, rest_s = 0.0, TICK_S
         while self.is_running:
             beat = await self._off(self.watch_store.poll)
             page = self.page
@@ -126,6 +138,7 @@ class Viewer(App[None]):
                     page.asked = False
                     asked_at = now
                     beat = await self._ask(page, beat)
+                    rest_s = max(TICK_S, _REST * (time.monotonic() - now))
                 elif not beat.readable:
                     page.asked = True
             self._heard(beat)
@@ -133,7 +146,7 @@ class Viewer(App[None]):
             if page is not self.page or (page is not None and page.asked and beat.readable):
                 continue
             try:
-                await asyncio.wait_for(self._awake.wait(), TICK_S)
+                await asyncio.wait_for(self._awake.wait(), rest_s)
             except TimeoutError:
                 continue
 
@@ -238,7 +251,8 @@ class Viewer(App[None]):
     def action_freeze(self) -> None:
         self.frozen = not self.frozen
         self.beats.publish(self._beat)
-        self.wake()
+        if not self.frozen and (page := self.page) is not None:
+            page.ask_again()  # what came meanwhile
 
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
         for active in screen.active_bindings.values():

@@ -1,7 +1,8 @@
 """The viewer with a watch on its own loop: for measuring, never loaded otherwise.
 
-Writes JSON lines: `{"second", "worst_ms", "cpu_ms"}` once a second (the longest time that the loop did not turn, and
-what of that second its thread computed), and `{"key", "painted_ms"}` for each key, up to the frame that came after it.
+Writes JSON lines. Once a second `{"second", "worst_ms", "worst_cpu_ms", "cpu_ms"}`: the longest time that the loop did
+not turn, the longest that its thread computed without turning, and what it computed in all. For each key
+`{"key", "painted_ms"}`: up to the frame that came after it.
 """
 
 from __future__ import annotations
@@ -42,17 +43,20 @@ class WatchedViewer(Viewer):
 
     async def _count_turns(self) -> None:
         """Ask to be called in a few milliseconds, over and over: how much later that is, the loop was blocked."""
-        second, worst, computed = 0, 0.0, time.thread_time()
-        started = time.perf_counter()
+        second = 0
+        worst = worst_cpu = 0.0
+        started, computed = time.perf_counter(), time.thread_time()
+        begun = computed
         while True:
             before = time.perf_counter()
             await asyncio.sleep(_BEAT_S)
-            now = time.perf_counter()
-            worst = max(worst, now - before - _BEAT_S)
+            now, spent = time.perf_counter(), time.thread_time()
+            worst, worst_cpu = max(worst, now - before - _BEAT_S), max(worst_cpu, spent - computed)
+            computed = spent
             if now - started >= second + 1:
-                spent = time.thread_time()
-                self._write({"second": second, "worst_ms": 1000 * worst, "cpu_ms": 1000 * (spent - computed)})
-                second, worst, computed = int(now - started), 0.0, spent
+                entry = {"worst_ms": worst, "worst_cpu_ms": worst_cpu, "cpu_ms": spent - begun}
+                self._write({"second": second, **{name: 1000 * value for name, value in entry.items()}})
+                second, worst, worst_cpu, begun = int(now - started), 0.0, 0.0, spent
 
     def _write(self, entry: dict[str, Any]) -> None:
         self._watch_file.write(json.dumps(entry) + "\n")
