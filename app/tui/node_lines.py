@@ -44,6 +44,7 @@ def about_lines(view: NodeView, mark: str, width: int) -> list[Line]:
         ((f"{glyph} ", role), (f"candidate {node.ordinal}", "strong"), (f"  {words}", "dim")),
         *(((text, ""),) for text in textwrap.wrap(node.idea or "no idea given", max(20, width))),
         _pair("kernel", f"{view.kernel.name}  {view.kernel.id}", width),
+        _pair("node", node.id, width),
     ]
     if view.parent_ordinal is not None:
         by = " ".join(part for part in (view.generator, view.tag) if part)

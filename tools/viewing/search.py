@@ -9,7 +9,7 @@ from ...bench.broker import processes_alive
 from ...store import pages
 from ...store.database import Store
 from ...store.searches import SearchNode, node_of_row
-from .curves import Curves
+from .curves import Curve, Curves
 from .node import DecisionLine, NodeView, decision_line, node_view
 from .searches import SearchLine, search_line
 from .tree import FOLD, NodeMark, Tree, TreeAsk, TreePage
@@ -85,7 +85,7 @@ class SearchReader:
             node=None if about is None else node_view(store, search, about),
             mark=self._mark(about),
             marked=None if ask.marked is None else node_view(store, search, ask.marked),
-            decisions=self._decisions(store, search.id, ask),
+            decisions=self._decisions(store, search.id, ask, curves.get(search.id)),
             more=more or not was_whole,
         )
 
@@ -107,10 +107,11 @@ class SearchReader:
         number = None if about is None else self._tree.index.get(about)
         return "proposed" if number is None else self._tree.mark(number)
 
-    def _decisions(self, store: Store, search_id: str, ask: SearchAsk) -> Decisions:
+    def _decisions(self, store: Store, search_id: str, ask: SearchAsk, curve: Curve | None) -> Decisions:
         if not ask.log_count:
             return Decisions(0, 0, ())
-        total = pages.decision_count(store, search_id)
+        # The curve has counted them; a hundred thousand are not counted anew for every look.
+        total = pages.decision_count(store, search_id) if curve is None else sum(curve.decisions.values())
         first = max(0, min(ask.log_first, total - 1))
         found = [decision_line(one) for one in pages.decisions_page(store, search_id, first=first, count=ask.log_count)]
         return Decisions(total, first, tuple((one, self._tree.index.get(one.node_id)) for one in found))
