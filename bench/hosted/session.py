@@ -232,14 +232,14 @@ class HostedSession:
     def prepare(self, side: Side, progress: Progress) -> Mismatch | None:
         timed = self._task.timed_on(self._lane.kind)
         self._learn(timed, progress)
-        if not self._null_ns:
-            self._calibrate(side)
         for number, case in enumerate(timed, 1):
             self._say = progress
             progress(f"checking timed case {number} of {len(timed)}")
             mismatch = self._check_contents(side, self._cases[case.name], INPUT_SETS)
             if mismatch is not None:
                 return mismatch
+        if not self._null_ns:
+            self._calibrate(side)
         return None
 
     def _check_contents(self, side: Side, form: _Form, count: int) -> Mismatch | None:
@@ -331,7 +331,8 @@ class HostedSession:
             return forms, offsets
         took = process.fetch(self._deadline_s + _FETCH_S)
         late = form.late_ns.setdefault(side, [])
-        late.append(took - 2 * form.fetch_ns - max(_LATE_NS, nanoseconds // 2) if form.fetch_ns else 0)
+        if form.fetch_ns:  # known once the checks are done
+            late.append(took - 2 * form.fetch_ns - max(_LATE_NS, nanoseconds // 2))
         if len(late) >= INPUT_SETS and min(late[-_LATE_CALLS:]) > 0 and self._defences.freeze:
             milliseconds = min(late[-_LATE_CALLS:]) / 1e6
             raise KernelFault(

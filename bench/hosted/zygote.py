@@ -7,6 +7,7 @@ status. The status socket is answered with the process's number and, once it has
 from __future__ import annotations
 
 import contextlib
+import gc
 import json
 import os
 import selectors
@@ -53,6 +54,8 @@ def main() -> None:
     requests = socket.socket(fileno=int(sys.argv[1]))
     warnings.simplefilter("ignore")
     preload()
+    gc.collect()
+    gc.freeze()  # else the first collection of every fork would look at, and so copy, all of torch
     wake_out, wake_in = socket.socketpair()
     wake_out.setblocking(False)
     wake_in.setblocking(False)
