@@ -1,10 +1,14 @@
 """Searches on a recorded pool: policies with and without forecasts against the controls, at equal GPU seconds.
 
-usage: python scripts/replay_search.py POOL [--tasks A,B] [--seeds 50] [--out FILE.json]
+usage: python scripts/replay_search.py POOL [--tasks A,B] [--seeds 50] [--processes 2] [--arms A,B] [--out FILE.json]
+       (rows that the file has of other tasks and arms stay)
+       python scripts/replay_search.py --table FILE.json           print a run's table, as docs/search.md has it
 
-For every task with at least 8 right kernels: the mean of log2(best / found) over budgets of 2 to 30% of the pool's GPU
-seconds, and the share of GPU seconds until 99% of the best; paired by seed against each control, with a bootstrap 95%
-interval over seeds. True recorded times are compared, not the noisy readings that the search saw.
+For every task with at least 100 right kernels: log2(best / found), the mean over budgets of 2 to 30% of the GPU seconds
+that measuring the whole pool takes, and the share of those GPU seconds until 99% of the best; paired by seed against
+each control, with a bootstrap 95% interval over seeds. Found is what the search would call its best, best the fastest
+of the pool, both by recorded times, not by the noisy readings that the search saw. Controls propose, expand and
+measure with the same code, without forecasts. Where the file holds forecasts of an agent, it has an arm too.
 """
 
 from __future__ import annotations
@@ -12,9 +16,15 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import multiprocessing
+import os
 import tempfile
 import time
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # small matrices: threads only get in each other's way
 
 import numpy as np
 
@@ -25,89 +35,202 @@ from kforecast.tools.search.replay import Pool, pool_of
 from kforecast.tools.search.state import fold
 from kforecast.tools.search.use import search
 
-ARMS = {
+ARMS: dict[str, dict[str, Any]] = {
+    "gain+learned-fold": {"policy": "gain", "forecaster": "learned-fold"},
     "puct+learned-fold": {"policy": "puct", "forecaster": "learned-fold"},
     "halving+learned-fold": {"policy": "halving", "forecaster": "learned-fold"},
-    "puct+base-rate": {"policy": "puct", "forecaster": "base-rate"},
+    "gain+base-rate": {"policy": "gain", "forecaster": "base-rate"},
     "control-random": {"policy": "control-random", "forecaster": "base-rate"},
     "control-all": {"policy": "control-all", "forecaster": "base-rate"},
 }
 CONTROLS = ("control-random", "control-all")
 SHARES = np.linspace(0.02, 0.30, 15)
+LEAST = 100
+_BEYOND = 1e-3
+"""Of the pool's GPU seconds, past the last budget looked at."""
 
 
-def regret_curve(pool: Pool, task_id: str, total: float, arm: dict[str, str], seed: int) -> tuple[list[float], float]:
-    """log2(best / found) at each share of the pool's GPU seconds, and the share until 99% of the best (1: never)."""
-    name = pool.tasks[task_id].name
+def arms_for(pool: Pool, task_id: str, names: list[str]) -> dict[str, dict[str, Any]]:
+    """The arms of a task: those named, and one for each agent whose forecasts of the task are in the file."""
+    told = sorted({one.forecaster for one in pool.forecasts if one.task_id == task_id})
+    stored = {f"gain+stored:{name}": {"policy": "gain", "forecaster": f"stored:{name}"} for name in told}
+    return {name: arm for name, arm in {**ARMS, **stored}.items() if not names or name in names}
+
+
+def searched(pool: Pool, task_id: str, total: float, arm: dict[str, Any], seed: int) -> dict[str, float]:
+    """One search. regret: mean log2(best / found) over the shares; share: of GPU seconds until 99% of the best, NaN
+    where that is not reached within the last share; measured, proposed: how many.
+    """
     with tempfile.TemporaryDirectory() as folder, Store.open(Path(folder).resolve() / "replay.db") as store:
-        budget = f"{total:.6f}gpu-s"
         result = search(
-            name, budget=budget, device=f"replay:{pool.path}", detached=False, store=store, random_seed=seed,
-            verify=False, measuring=1, **arm,
-        )  # fmt: skip
+            pool.tasks[task_id].name,
+            budget=f"{(SHARES[-1] + _BEYOND) * total:.6f}gpu-s",
+            device=f"replay:{pool.path}",
+            detached=False,
+            store=store,
+            random_seed=seed,
+            verify=False,
+            measuring=1,
+            **arm,
+        )
         events = read_events(store, result.search_id)
     state = fold(events)
     best = pool.best(task_id)
     assert best is not None and best.measurement.time_us is not None
-    seconds, found, readings = 0.0, math.inf, -math.inf
+    seconds, found, reading = 0.0, math.inf, -math.inf
     steps: list[tuple[float, float]] = []
     for event in events:
         if not isinstance(event, Measured):
             continue
         seconds += event.seconds
-        if event.verdict == "ok" and (event.log2 or 0.0) > readings:
-            readings = event.log2 or 0.0  # what the search believes; what it is worth is the recorded time
+        if event.verdict == "ok" and (event.log2 or 0.0) > reading:
+            reading = event.log2 or 0.0  # what the search believes; what it is worth is the recorded time
             kernel = state.nodes[state.by_id[event.node]].kernel_id
             found = pool.recorded[kernel].measurement.time_us or math.inf
         steps.append((seconds / total, math.log2(found / best.measurement.time_us)))
-    first = steps[0][1]
-    regrets = [next((r for s, r in reversed(steps) if s <= share), first) for share in SHARES]
-    reached = next((share for share, regret in steps if regret <= math.log2(1 / 0.99)), 1.0)
-    return regrets, reached
+    regrets = [next((r for s, r in reversed(steps) if s <= share), steps[0][1]) for share in SHARES]
+    reached = next((s for s, r in steps if r <= math.log2(1 / 0.99) and s <= SHARES[-1]), math.nan)
+    spent = result.spent
+    return {
+        "regret": float(np.mean(regrets)),
+        "share": reached,
+        "measured": spent["measurements"],
+        "proposed": spent.get("candidates", 0.0),
+    }
+
+
+def of_task(path: str, task_id: str, names: list[str], seeds: int) -> list[dict[str, Any]]:
+    """All arms on one task: rows with what came of each seed."""
+    pool = pool_of(f"replay:{path}")
+    task, recorded = pool.tasks[task_id].name, pool.of_task(task_id)
+    total = sum(one.measurement.device_seconds for one in recorded)
+    rows = []
+    for arm, config in arms_for(pool, task_id, names).items():
+        start = time.process_time()
+        found = [searched(pool, task_id, total, config, seed) for seed in range(seeds)]
+        regrets = [one["regret"] for one in found]
+        rows.append(
+            {
+                "task": task,
+                "arm": arm,
+                "kernels": len(recorded),
+                "gpu_seconds": total,
+                "regrets": [round(one, 5) for one in regrets],
+                "shares_to_99": [None if math.isnan(one["share"]) else round(one["share"], 4) for one in found],
+                "measured": float(np.mean([one["measured"] for one in found])),
+                "proposed": float(np.mean([one["proposed"] for one in found])),
+                "cpu_s": (time.process_time() - start) / seeds,
+            }
+        )
+        print(f"{task:14s} {arm:22s} {np.mean(regrets):.3f}  {rows[-1]['cpu_s']:.1f} CPU s a search", flush=True)
+    return rows
 
 
 def paired(one: list[float], other: list[float]) -> tuple[float, float, float]:
     """(mean, low, high) of the differences by seed, with a bootstrap 95% interval."""
     differences = np.array(one) - np.array(other)
-    rng = np.random.default_rng(0)
-    means = [rng.choice(differences, len(differences)).mean() for _ in range(2000)]
+    draws = np.random.default_rng(0).integers(len(differences), size=(4000, len(differences)))
+    means = differences[draws].mean(axis=1)
     return float(differences.mean()), float(np.quantile(means, 0.025)), float(np.quantile(means, 0.975))
 
 
+def overall(rows: list[dict[str, Any]], arm: str, control: str) -> tuple[float, float, float]:
+    """(mean, low, high) over tasks of the paired difference, tasks drawn anew and seeds within them."""
+    by_task = {
+        row["task"]: np.array(row["regrets"]) - np.array(other["regrets"])
+        for row in rows
+        for other in rows
+        if row["arm"] == arm and other["arm"] == control and row["task"] == other["task"]
+    }
+    rng = np.random.default_rng(0)
+    tasks = list(by_task.values())
+    means = []
+    for _ in range(2000):
+        chosen = [tasks[place] for place in rng.integers(len(tasks), size=len(tasks))]
+        means.append(np.mean([rng.choice(one, len(one)).mean() for one in chosen]))
+    centre = float(np.mean([one.mean() for one in tasks]))
+    return centre, float(np.quantile(means, 0.025)), float(np.quantile(means, 0.975))
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    """What came out, in Markdown: a line a task and arm, then the means over tasks."""
+    lines = [
+        "| task | arm | log2(best / found) | against control-random | against control-all | 99% of the best |",
+        "|---|---|---|---|---|---|",
+    ]
+    by_key = {(row["task"], row["arm"]): row for row in rows}
+    for row in rows:
+        cells = [row["task"], row["arm"], f"{np.mean(row['regrets']):.3f}"]
+        for control in CONTROLS:
+            other = by_key.get((row["task"], control))
+            same = other is None or control == row["arm"]
+            cells.append("" if other is None or same else _interval(paired(row["regrets"], other["regrets"])))
+        lines.append(f"| {' | '.join([*cells, _to_99(row)])} |")
+    for arm in dict.fromkeys(row["arm"] for row in rows):
+        own = [row for row in rows if row["arm"] == arm]
+        cells = ["**all**", arm, f"{np.mean([np.mean(row['regrets']) for row in own]):.3f}"]
+        cells += ["" if control == arm else _interval(overall(rows, arm, control)) for control in CONTROLS]
+        reached = np.mean([share is not None for row in own for share in row["shares_to_99"]])
+        lines.append(f"| {' | '.join([*cells, f'{reached:.0%} of searches'])} |")
+    return "\n".join(lines)
+
+
+def _interval(found: tuple[float, float, float]) -> str:
+    mean, low, high = found
+    told = f"{mean:+.3f} [{low:+.3f}, {high:+.3f}]"
+    return f"**{told}**" if high < 0 else told + (" worse" if low > 0 else "")
+
+
+def _to_99(row: dict[str, Any]) -> str:
+    """The median share of GPU seconds, and those seconds; where most searches do not get there, how many do."""
+    shares = [share for share in row["shares_to_99"] if share is not None]
+    if 2 * len(shares) <= len(row["shares_to_99"]):
+        return f"{len(shares)} of {len(row['shares_to_99'])}"
+    ranked = sorted(shares) + [math.inf] * (len(row["shares_to_99"]) - len(shares))
+    median = ranked[len(ranked) // 2]
+    return f"{median:.0%}, {median * row['gpu_seconds']:.1f} s"
+
+
+def _with_earlier(path: Path, pool: str, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The rows of the file, those of the same task and arm replaced, in the order of tasks and arms."""
+    earlier = json.loads(path.read_text()) if path.exists() else {"pool": pool, "rows": []}
+    kept = {(row["task"], row["arm"]): row for row in [*(earlier["rows"] if earlier["pool"] == pool else []), *rows]}
+    return [kept[key] for key in sorted(kept, key=lambda key: (key[0], [*ARMS, key[1]].index(key[1])))]
+
+
 def main() -> None:
-    """Run all arms on all tasks and print a table."""
+    """Run all arms on all tasks, or print the table of a run."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("pool", type=Path)
+    parser.add_argument("pool", type=Path, nargs="?")
     parser.add_argument("--tasks", default="")
+    parser.add_argument("--arms", default="")
     parser.add_argument("--seeds", type=int, default=50)
+    parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--least", type=int, default=LEAST, help=f"right kernels that a task needs ({LEAST})")
     parser.add_argument("--out", type=Path)
+    parser.add_argument("--table", type=Path)
     given = parser.parse_args()
+    if given.table is not None:
+        print(table(json.loads(given.table.read_text())["rows"]))
+        return
+    if given.pool is None:
+        parser.error("name a pool")
     pool = pool_of(f"replay:{given.pool}")
-    wanted = set(filter(None, given.tasks.split(",")))
-    rows = []
-    for task in sorted(pool.tasks.values(), key=lambda one: one.name):
-        recorded = pool.of_task(task.id)
-        if (wanted and task.name not in wanted) or sum(one.ok for one in recorded) < 8:
-            continue
-        total = sum(one.measurement.device_seconds for one in recorded)
-        means: dict[str, list[float]] = {}
-        reached: dict[str, list[float]] = {}
-        start = time.monotonic()
-        for arm, config in ARMS.items():
-            curves = [regret_curve(pool, task.id, total, config, seed) for seed in range(given.seeds)]
-            means[arm] = [float(np.mean(regrets)) for regrets, _ in curves]
-            reached[arm] = [share for _, share in curves]
-        print(f"{task.name}: {len(recorded)} kernels, {total:.1f} GPU s ({time.monotonic() - start:.0f} s)")
-        for arm in ARMS:
-            against = {control: paired(means[arm], means[control]) for control in CONTROLS if control != arm}
-            told = "  ".join(f"vs {c}: {m:+.3f} [{lo:+.3f}, {hi:+.3f}]" for c, (m, lo, hi) in against.items())
-            print(f"  {arm:22s} regret {np.mean(means[arm]):.3f}  to 99%: {np.median(reached[arm]):.0%}  {told}")
-            rows.append(
-                {"task": task.name, "arm": arm, "kernels": len(recorded), "gpu_seconds": total, "seeds": given.seeds,
-                 "regret": float(np.mean(means[arm])), "share_to_99": float(np.median(reached[arm])), "paired": against}
-            )  # fmt: skip
+    wanted, names = set(filter(None, given.tasks.split(","))), list(filter(None, given.arms.split(",")))
+    tasks = [
+        task
+        for task in sorted(pool.tasks.values(), key=lambda one: one.name)
+        if (not wanted or task.name in wanted) and sum(one.ok for one in pool.of_task(task.id)) >= given.least
+    ]
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(given.processes, mp_context=context) as workers:
+        asked = [workers.submit(of_task, str(given.pool), task.id, names, given.seeds) for task in tasks]
+        rows = [row for one in asked for row in one.result()]
     if given.out is not None:
-        given.out.write_text(json.dumps({"pool": given.pool.name, "rows": rows}, indent=1))
+        rows = _with_earlier(given.out, given.pool.name, rows)
+        found = {"pool": given.pool.name, "shares": [round(s, 2) for s in SHARES], "rows": rows}
+        given.out.write_text(json.dumps(found) + "\n")
+    print(table(rows))
 
 
 if __name__ == "__main__":

@@ -30,8 +30,9 @@ from .errors import InputError
 from .faults import as_store_errors
 from .models import Kernel, Measurement, Noun, Task
 from .rows import Table
+from .search_records import SEARCHES, Records, SearchRecord
 
-Kind = Literal["task", "kernel", "measurement", "forecast", "decision", "profile"]
+Kind = Literal["task", "kernel", "measurement", "forecast", "decision", "profile", "search"]
 Format = Literal["jsonl", "csv", "db"]
 
 VERSION = 1
@@ -42,13 +43,14 @@ ORIGIN = "origin"
 """Kind of a line that is no noun of the store."""
 
 # In this order every noun comes after those it refers to.
-_TABLES: dict[str, Table[Any]] = {
+_TABLES: dict[str, Table[Any] | Records] = {
     "task": tasks.TABLE,
     "kernel": kernels.TABLE,
     "measurement": measurements.TABLE,
     "forecast": forecasts.TABLE,
     "decision": forecasts.DECISIONS,
     "profile": profiles.TABLE,
+    "search": SEARCHES,
 }
 _REFERENCES: dict[str, tuple[tuple[str, str], ...]] = {
     "task": (),
@@ -57,6 +59,7 @@ _REFERENCES: dict[str, tuple[tuple[str, str], ...]] = {
     "forecast": (("task_id", "task"), ("kernel_id", "kernel"), ("baseline_id", "kernel")),
     "decision": (("forecast_id", "forecast"),),
     "profile": (),
+    "search": (("task_id", "task"), ("kernel_ids", "kernel")),
 }
 _CSV_COLUMNS = (
     *("id", "created_at", "task_name", "device", "kernel", "language", "baseline", "verdict", "comparison", "speedup"),
@@ -79,7 +82,7 @@ _CSV_COLUMNS = (
 class Filters:
     """What to export. task: name or id; device: as the user names it, or a physical device's id; since: UTC text.
 
-    `device` and `since` choose measurements, forecasts (with their decisions) and profiles; with either of them, only
+    `device` and `since` choose measurements, forecasts with their decisions, searches and profiles; with either, only
     those tasks and kernels go along that what was chosen refers to. `task` chooses among all but profiles.
     """
 
@@ -175,9 +178,12 @@ def import_(store: Store, path: Path) -> Counts:
             if entry.noun.id not in known[entry.kind]:
                 new.append(entry)
                 added[entry.kind] += 1
-            else:
-                _check_same(entry, _TABLES[entry.kind].get(store, entry.noun.id), "in the store")
-                skipped[entry.kind] += 1
+                continue
+            here = _TABLES[entry.kind].get(store, entry.noun.id)
+            _check_same(entry, here, "in the store")
+            skipped[entry.kind] += 1
+            if isinstance(here, SearchRecord) and len(entry.noun.log) > len(here.log):
+                new.append(entry)  # a search that went on elsewhere since
         for entry in new:
             _TABLES[entry.kind].insert(db, entry.noun)
     return Counts(added, skipped)
@@ -192,12 +198,13 @@ def _selected(store: Store, filters: Filters) -> list[tuple[str, Noun]]:
     if filters != Filters():
         uses = [*chosen["measurement"], *chosen["forecast"]]
         needed = {noun.kernel_id for noun in uses} | {noun.baseline_id for noun in uses}
+        needed |= {kernel_id for record in chosen["search"] for kernel_id in record.kernel_ids}
         if filters.device is not None or filters.since is not None:
             chosen["kernel"] = [kernel for kernel in chosen["kernel"] if kernel.id in needed]
         else:
             task_ids = {task.id for task in chosen["task"] if filters.task in (task.id, task.name)}
             chosen["kernel"] = [one for one in chosen["kernel"] if one.task_id in task_ids or one.id in needed]
-        task_ids = {noun.task_id for noun in [*uses, *chosen["kernel"]]}
+        task_ids = {noun.task_id for noun in [*uses, *chosen["kernel"], *chosen["search"]]}
         chosen["task"] = [one for one in chosen["task"] if one.id in task_ids or filters.task in (one.id, one.name)]
     return [(kind, noun) for kind in _TABLES for noun in chosen[kind]]
 
@@ -205,7 +212,7 @@ def _selected(store: Store, filters: Filters) -> list[tuple[str, Noun]]:
 def _chosen(store: Store, kind: str, filters: Filters) -> list[Any]:
     where: list[str] = []
     parameters: list[Value] = []
-    if kind in ("measurement", "forecast"):
+    if kind in ("measurement", "forecast", "search"):
         if filters.task is not None:
             where.append("task_id IN (SELECT id FROM tasks WHERE ? IN (id, name))")
             parameters.append(filters.task)
@@ -215,7 +222,7 @@ def _chosen(store: Store, kind: str, filters: Filters) -> list[Any]:
     if kind == "profile" and filters.device is not None:
         where.append("device_id = ?")
         parameters.append(filters.device)
-    if kind in ("measurement", "forecast", "profile") and filters.since is not None:
+    if kind in ("measurement", "forecast", "profile", "search") and filters.since is not None:
         where.append("created_at >= ?")
         parameters.append(filters.since)
     return _TABLES[kind].find(store, where, parameters, order="seq", limit=None)
@@ -348,15 +355,18 @@ def _without_repeats(entries: Iterator[_Entry]) -> list[_Entry]:
 
 def _check_references(entry: _Entry, known: dict[str, set[str]], coming: dict[str, set[str]]) -> None:
     for name, kind in _REFERENCES[entry.kind]:
-        id_ = getattr(entry.noun, name)
-        if id_ is not None and id_ not in known[kind] and id_ not in coming[kind]:
-            raise _bad(entry.place, f"refers to a {kind} that neither file nor store has: {id_}")
+        value = getattr(entry.noun, name)
+        for id_ in value if isinstance(value, tuple) else (value,):
+            if id_ is not None and id_ not in known[kind] and id_ not in coming[kind]:
+                raise _bad(entry.place, f"refers to a {kind} that neither file nor store has: {id_}")
 
 
 def _check_same(entry: _Entry, other: Noun | None, where: str) -> None:
     # Ids of tasks and kernels are hashes of what matters in them; names and remarks may differ.
     if isinstance(entry.noun, Task | Kernel) or (other is not None and _content(entry.noun) == _content(other)):
         return
+    if isinstance(other, SearchRecord) and (entry.noun.continues(other) or other.continues(entry.noun)):
+        return  # the same search, at two moments
     raise _bad(entry.place, f"holds a {entry.kind} that differs from the one of the same id {where}: {entry.noun.id}")
 
 

@@ -116,14 +116,26 @@ def create(store: Store, search: Search, events: Sequence[LoggedEvent]) -> Searc
             if row is not None:
                 return of_row(row)
         saved = search.model_copy(update={"events": len(events)})
-        values = _values(saved)
-        db.execute(
-            f"INSERT INTO searches ({', '.join(values)}, seq) VALUES ({', '.join('?' * len(values))}, "
-            "(SELECT coalesce(max(seq), 0) + 1 FROM searches))",
-            tuple(values.values()),
-        )
-        _insert_events(db, search.id, events)
+        put(db, saved, events, ())
         return saved
+
+
+def put(db: sqlite3.Connection, search: Search, events: Sequence[LoggedEvent], nodes: Sequence[SearchNode]) -> None:
+    """Put a search as it stands elsewhere in the place of what is here of it, within the caller's transaction.
+
+    events: those that are not here yet.
+    """
+    values = _values(search)
+    renewed = ", ".join(f"{name} = excluded.{name}" for name in _RENEWED)
+    db.execute(
+        f"INSERT INTO searches ({', '.join(values)}, seq) VALUES ({', '.join('?' * len(values))}, "
+        f"(SELECT coalesce(max(seq), 0) + 1 FROM searches)) ON CONFLICT (id) DO UPDATE SET {renewed}, "
+        "seq = excluded.seq",
+        tuple(values.values()),
+    )
+    _insert_events(db, search.id, events)
+    for node in nodes:
+        db.execute(_UPSERT_NODE, tuple(getattr(node, name) for name in _NODE_COLUMNS))
 
 
 def append(

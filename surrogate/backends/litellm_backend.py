@@ -82,8 +82,21 @@ class LitellmTransport:
 
     def complete(self, conversation: Sequence[Message], candidates: int, max_tokens: int) -> Completion:
         """One call (see `chat.Transport`)."""
+        arguments: dict[str, Any] = {}
+        if self.calls_tools:
+            arguments["tools"] = [tool(candidates)]
+            if candidates == 1:
+                arguments["tool_choice"] = {"type": "function", "function": {"name": TOOL_NAME}}
+        return self._send(conversation, max_tokens, arguments)
+
+    def say(self, conversation: Sequence[Message], max_tokens: int) -> Completion:
+        """One call without tools, for whatever is not a forecast. Raises as `complete`."""
+        return self._send(conversation, max_tokens, {})
+
+    def _send(self, conversation: Sequence[Message], max_tokens: int, more: dict[str, Any]) -> Completion:
         litellm = _litellm()
         arguments: dict[str, Any] = {
+            **more,
             "model": self._model,
             "messages": list(conversation),
             "max_tokens": max_tokens,
@@ -98,10 +111,6 @@ class LitellmTransport:
             arguments["api_key"] = self._api_key or "none"
         elif self._api_key is not None:
             arguments["api_key"] = self._api_key
-        if self.calls_tools:
-            arguments["tools"] = [tool(candidates)]
-            if candidates == 1:
-                arguments["tool_choice"] = {"type": "function", "function": {"name": TOOL_NAME}}
         try:
             response = litellm.completion(**arguments)
         except Exception as error:

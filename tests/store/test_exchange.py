@@ -14,13 +14,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kforecast.store import forecasts, kernels, measurements, profiles, requests, tasks
+from kforecast.store import forecasts, kernels, measurements, profiles, requests, searches, tasks
 from kforecast.store.clock import utc_now
 from kforecast.store.database import Store
 from kforecast.store.errors import InputError, StoreError
 from kforecast.store.exchange import Filters, export, import_
 from kforecast.store.identity import new_id
 from kforecast.store.models import CaseResult, Decision, Forecast, Kernel, Measurement, Task
+from kforecast.store.searches import LoggedEvent, Search, SearchNode
 
 MakeMeasurement = Callable[..., Measurement]
 
@@ -36,7 +37,30 @@ def contents(store: Store) -> list[Any]:
         forecasts.find(store, limit=None),
         forecasts.decisions(store, limit=None),
         profiles.TABLE.find(store, order="seq", limit=None),
+        [(one.id, searches.events(store, one.id), searches.nodes(store, one.id)) for one in searches.recent(store)],
     ]
+
+
+def make_search(saved: list[Kernel]) -> Search:
+    return Search(
+        id="s_1", state="working", task_name="scale", device="cpu", policy="gain", generator="edits",
+        forecaster="base-rate", seed_id=saved[0].id, task_id=saved[0].task_id, request_key="once",
+        created_at=utc_now(), updated_at=utc_now(),
+    )  # fmt: skip
+
+
+def event(ordinal: int) -> LoggedEvent:
+    return LoggedEvent(ordinal, "measured", f"n_{ordinal}", 0.5 * ordinal, f'{{"kind":"measured","n":{ordinal}}}')
+
+
+def grow(store: Store, saved: list[Kernel], length: int) -> None:
+    """One more event and candidate, the last of `length`."""
+    node = SearchNode(
+        id=f"n_{length - 1}", search_id="s_1", ordinal=length - 1, kernel_id=saved[length - 1].id, state="measured",
+        parent_id=None if length == 2 else f"n_{length - 2}", created_at=utc_now(),
+    )  # fmt: skip
+    search = make_search(saved).model_copy(update={"events": length, "best_id": node.kernel_id})
+    searches.append(store, search, [event(length - 1)], [node])
 
 
 @pytest.fixture
@@ -50,6 +74,8 @@ def full(
     decision = Decision(id=new_id("d"), forecast_id=forecast.id, kind="trust", reason="narrow", created_at=utc_now())
     forecasts.save(store, forecast, decision)
     profiles.save(store, "cpu-1", "memory", {"copy_gb_s": 10.5})
+    searches.create(store, make_search(saved), [event(0)])
+    grow(store, saved, 2)
     requests.enqueue(store, device="cpu", payload={}, client="c")
     return store
 
@@ -58,7 +84,9 @@ def full(
 def test_what_goes_out_comes_back_and_twice_is_once(full: Store, tmp_path: Path, suffix: str) -> None:
     file = tmp_path / f"out.{suffix}"
     counts = export(full, file)
-    assert counts == {"task": 1, "kernel": 3, "measurement": 2, "forecast": 1, "decision": 1, "profile": 1}
+    assert counts == {
+        "task": 1, "kernel": 3, "measurement": 2, "forecast": 1, "decision": 1, "profile": 1, "search": 1,
+    }  # fmt: skip
     with Store.open(tmp_path / "other.db") as other:
         first = import_(other, file)
         assert (first.added, sum(first.skipped.values())) == (counts, 0)
@@ -315,4 +343,42 @@ def test_a_gzip_file_that_cannot_be_unpacked_changes_nothing(
     with Store.open(tmp_path / "other.db") as other:
         with pytest.raises(InputError, match="cannot be unpacked"):
             import_(other, packed)
-        assert contents(other) == [[], [], [], [], [], []]
+        assert contents(other) == [[], [], [], [], [], [], []]
+
+
+def test_a_search_that_went_on_elsewhere_is_brought_up_to_date(
+    full: Store, saved: list[Kernel], tmp_path: Path
+) -> None:
+    """The longer log of one search stands; an older export changes nothing; another history is refused."""
+    early, late = tmp_path / "early.jsonl", tmp_path / "late.jsonl"
+    export(full, early)
+    with Store.open(tmp_path / "other.db") as other:
+        import_(other, early)
+        assert searches.by_key(other, "once") is None  # whoever asked with it asked elsewhere
+        grow(full, saved, 3)
+        export(full, late)
+        assert import_(other, late).skipped["search"] == 1
+        found = searches.get(other, "s_1")
+        assert found is not None and (found.events, found.best_id) == (3, saved[2].id)
+        assert searches.events(other, "s_1") == searches.events(full, "s_1")
+        assert [node.id for node in searches.nodes(other, "s_1")] == ["n_1", "n_2"]
+        before = contents(other)
+        import_(other, early)
+        assert contents(other) == before
+        changed = late.read_text().replace('"clock":0.5', '"clock":0.75').replace('"clock": 0.5', '"clock": 0.75')
+        late.write_text(changed)
+        with pytest.raises(InputError, match="differs"):
+            import_(other, late)
+        assert contents(other) == before
+
+
+def test_a_search_being_worked_on_is_not_overwritten(full: Store, saved: list[Kernel], tmp_path: Path) -> None:
+    with Store.open(tmp_path / "other.db") as other:
+        export(full, tmp_path / "early.jsonl")
+        import_(other, tmp_path / "early.jsonl")
+        assert searches.take_lease(other, "s_1", "worker:1", lambda owner: True, stale_before="") is None
+        grow(full, saved, 3)
+        export(full, tmp_path / "late.jsonl")
+        with pytest.raises(InputError, match="worked on"):
+            import_(other, tmp_path / "late.jsonl")
+        assert len(searches.events(other, "s_1")) == 2

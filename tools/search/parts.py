@@ -5,8 +5,10 @@ from __future__ import annotations
 from ...store.database import Store
 from ...store.errors import InputError
 from ...store.models import Kernel, Task
+from ...store.spend import Cap
 from ..backends import LITELLM, ask_first, configured_model
 from ..config import load_config
+from ..spending import StoreLedger
 from .bench import Bench, LiveBench
 from .events import SearchConfig
 from .forecasting import BaseRateForecaster, Forecaster
@@ -26,13 +28,15 @@ FOLD = "learned-fold"
 STORED = "stored:"
 BEST = "best"
 """The forecaster that the product would choose by itself."""
+_PATIENCE_S = 300.0
+"""Of one call to a generating model."""
 
 
 def parts_for(store: Store, config: SearchConfig, task: Task, seed: Kernel) -> Parts:
     """What a search works with. Raises InputError for a combination that cannot be, a leak among them."""
     forecaster = forecaster_named(store, config, task, seed)
     if not is_replay(config.device):
-        return Parts(LiveBench(store), generator_named(config, task), forecaster)
+        return Parts(LiveBench(store), generator_named(store, config), forecaster)
     if task.name in forecaster.trained_on:
         raise InputError(
             "the forecaster was trained on what it is to forecast in this replay",
@@ -43,12 +47,11 @@ def parts_for(store: Store, config: SearchConfig, task: Task, seed: Kernel) -> P
     bench: Bench = ReplayBench(pool, config.random_seed)
     if config.generator == "atlas":
         return Parts(bench, AtlasGenerator(pool), forecaster)
-    return Parts(bench, generator_named(config, task), forecaster)
+    return Parts(bench, generator_named(store, config), forecaster)
 
 
-def generator_named(config: SearchConfig, task: Task) -> Generator:
+def generator_named(store: Store, config: SearchConfig) -> Generator:
     """The generator of a configuration. Raises InputError for a name that is none, or that this device cannot have."""
-    del task
     lists: dict[str, type[ListGenerator]] = {"edits": EditsGenerator, "tune": TuneGenerator}
     names = config.generator.split("+")
     if all(name in lists for name in names):
@@ -60,11 +63,14 @@ def generator_named(config: SearchConfig, task: Task) -> Generator:
         step = "Use it with `--device replay:FILE`, or choose another generator."
         raise InputError("the generator `atlas` is for replays", value=config.device, next_step=step)
     if config.generator == "llm":
+        from ...surrogate.backends.litellm_backend import LitellmTransport
         from .generators.llm import LlmGenerator
-        from .generators.llm_chat import LitellmChat
+        from .generators.llm_chat import PaidChat
 
-        model = model_of(config)
-        return LlmGenerator(LitellmChat(model, api_base=load_config().api_base), model)
+        model, settings = model_of(config), load_config()
+        line = LitellmTransport(model, api_base=settings.api_base, timeout_s=_PATIENCE_S)
+        ledger = StoreLedger(store.path, LITELLM + model, Cap(usd=settings.max_usd))
+        return LlmGenerator(PaidChat(line, ledger), model)
     step = f"Choose one of: {', '.join(GENERATORS)}."
     raise InputError("there is no such generator", value=config.generator, next_step=step)
 

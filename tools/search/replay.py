@@ -13,7 +13,7 @@ import json
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +57,14 @@ class Pool:
 
     def of_task(self, task_id: str) -> list[Recorded]:
         """The recorded kernels of one task, by id."""
-        return [self.recorded[id_] for id_ in sorted(self.recorded) if self.recorded[id_].kernel.task_id == task_id]
+        return self._by_task.get(task_id, [])
+
+    @cached_property
+    def _by_task(self) -> dict[str, list[Recorded]]:
+        found: dict[str, list[Recorded]] = {}
+        for id_ in sorted(self.recorded):
+            found.setdefault(self.recorded[id_].kernel.task_id, []).append(self.recorded[id_])
+        return found
 
     def root(self, task_id: str) -> Recorded | None:
         """The kernel that the others come from: a recorded parent without a parent of its own, else what most were
@@ -98,7 +105,6 @@ def _read(path: Path, moment: int) -> Pool:
     kernels: dict[str, Kernel] = {}
     newest: dict[str, Measurement] = {}
     parents: dict[str, str] = {}
-    of_node: dict[str, str] = {}
     forecasts: list[Forecast] = []
     ideas: dict[str, tuple[str, str]] = {}
     for place, kind, noun in _lines(path):
@@ -113,10 +119,11 @@ def _read(path: Path, moment: int) -> Pool:
                 _keep_newest(newest, Measurement.model_validate(noun))
             elif kind == "forecast":
                 forecasts.append(Forecast.model_validate(noun))
-            elif kind == "node":
-                of_node[noun["id"]] = noun["kernel_id"]
-                if noun.get("parent_id") in of_node:
-                    parents.setdefault(noun["kernel_id"], of_node[noun["parent_id"]])
+            elif kind == "search":
+                of_node = {node["id"]: node["kernel_id"] for node in noun["nodes"]}
+                for node in noun["nodes"]:
+                    if node["parent_id"] is not None:
+                        parents.setdefault(node["kernel_id"], of_node[node["parent_id"]])
             elif kind == ORIGIN:
                 ideas[noun["kernel_id"]] = str(noun["idea"]), str(noun["tag"])
                 if noun["parent_id"] is not None:

@@ -13,7 +13,9 @@ from landscape import Landscape
 from kforecast.bench.tasks.builtin import builtin_kernel
 from kforecast.store.database import Store
 from kforecast.store.errors import InputError
+from kforecast.surrogate.backends.chat import Completion, TransportFault
 from kforecast.surrogate.backends.protocol import ForecasterError
+from kforecast.surrogate.backends.spend import BudgetSpent, ProcessLedger
 from kforecast.tools.kernels import Asked, Named, load_file
 from kforecast.tools.search.beginning import begin_search
 from kforecast.tools.search.bench import Job, Outcome
@@ -22,6 +24,7 @@ from kforecast.tools.search.events import Lost, Proposed, Refused, SearchConfig
 from kforecast.tools.search.forecasting import BaseRateForecaster
 from kforecast.tools.search.generators.diffs import DiffError, patched
 from kforecast.tools.search.generators.llm import LlmGenerator, Reply, question, read_reply
+from kforecast.tools.search.generators.llm_chat import PaidChat
 from kforecast.tools.search.generators.protocol import Nothing, Proposal, ProposalAsk, Tried
 from kforecast.tools.search.log import read_events
 from kforecast.tools.search.worker import Parts, Worker
@@ -177,9 +180,52 @@ def test_a_whole_search_with_a_model_that_is_often_useless(softmax: Named, tmp_p
     assert len({event.source_id for event in proposed}) == len(proposed) >= 3
 
 
-def test_llm_needs_a_model(softmax: Named) -> None:
+def test_llm_needs_a_model(tmp_path: Path) -> None:
     from kforecast.tools.search.parts import generator_named
 
     config = SearchConfig(task_id="t", task_name="t", seed_id="k", device="cpu", generator="llm", budget=Budget(usd=1))
-    with pytest.raises(InputError, match="needs a model"):
-        generator_named(config, softmax.task)
+    with Store.open(tmp_path / "a.db") as store, pytest.raises(InputError, match="needs a model"):
+        generator_named(store, config)
+
+
+@dataclass
+class Wire:
+    """A model behind a wire that may break: completions and faults in order."""
+
+    ends: list[Completion | Exception]
+    name: str = "litellm:scripted"
+
+    def price(self, conversation: Sequence[dict[str, str]], max_tokens: int) -> float:
+        return 0.5
+
+    def say(self, conversation: Sequence[dict[str, str]], max_tokens: int) -> Completion:
+        end = self.ends.pop(0)
+        if isinstance(end, Exception):
+            raise end
+        return end
+
+
+def test_generating_enters_the_ledger_try_by_try() -> None:
+    ledger, slept = ProcessLedger(10.0), []
+    faults = [TransportFault("timeout", billed=True), TransportFault("429", retry_after=3.0)]
+    chat = PaidChat(Wire([*faults, Completion("hello", usd=0.25, tokens=70)]), ledger, sleep=slept.append)
+    reply = chat.complete([{"role": "user", "content": "hi"}], 100)
+    assert (reply.text, reply.usd, reply.tokens) == (
+        "hello",
+        0.75,
+        70,
+    )  # the call that timed out may be charged in full
+    assert ledger.spent == pytest.approx(0.75) and slept == [1.0, 3.0]
+
+
+def test_a_spent_budget_and_a_refusal_cost_nothing_more() -> None:
+    ledger = ProcessLedger(0.4)
+    with pytest.raises(BudgetSpent):
+        PaidChat(Wire([]), ledger).complete([{"role": "user", "content": "hi"}], 100)
+    ledger = ProcessLedger(1.0)
+    with pytest.raises(ForecasterError, match="no key"):
+        PaidChat(Wire([ForecasterError("no key", next_step="Set one.")]), ledger).complete(
+            [{"role": "user", "content": "hi"}], 100
+        )
+    assert ledger.spent == 0.0
+    ledger.settle(ledger.reserve(1.0), 0.0)  # nothing is left reserved

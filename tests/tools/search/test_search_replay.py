@@ -64,9 +64,10 @@ def pool(tmp_path_factory: pytest.TempPathFactory) -> str:
             measurements.save(store, measured(kernel, path))
         export(store, folder / "pool.jsonl")
     lines = (folder / "pool.jsonl").read_text()
-    for number, path in enumerate(("", "/5", "/5/2")):
-        node = {"id": f"n_{number}", "kernel_id": make_kernel(path).id, "parent_id": f"n_{number - 1}"}
-        lines += json.dumps({"kind": "node", "noun": node}) + "\n"
+    for path, above in (("", None), ("/5", ""), ("/5/2", "/5")):
+        parent = None if above is None else make_kernel(above).id
+        origin = {"kernel_id": make_kernel(path).id, "parent_id": parent, "idea": f"step{path}", "tag": "step"}
+        lines += json.dumps({"kind": "origin", "noun": origin}) + "\n"
     with gzip.open(folder / "pool.jsonl.gz", "wt") as file:
         file.write(lines)
     return f"replay:{folder / 'pool.jsonl.gz'}"
