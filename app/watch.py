@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -23,7 +24,8 @@ def tui_command(*, identity: str | None, theme: str | None, watch_loop: Path | N
     It reads the store and never disturbs what works on it. `?` shows the keys, `q` quits. For scripts there are
     `kforecast status --json` and `kforecast search list --json`.
     """
-    if not all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):  # it is drawn on stderr
+    drawn = all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr))  # on stderr, as Textual does it
+    if not drawn or os.environ.get("TERM") == "dumb":
         step = "Run it in a terminal, without redirections; for scripts there is `kforecast status --json`."
         raise InputError("the tui needs a terminal", next_step=step)
     from ..store.database import Store
