@@ -280,7 +280,11 @@ class CandidateProcess:
             data, ancillary, _, _ = self._socket.recvmsg(wire.REPLY.size, socket.CMSG_LEN(_CREDENTIALS.size))
         except OSError:
             data, ancillary = b"", []
-        if len(data) != wire.REPLY.size:
+        if data and len(data) != wire.REPLY.size:
+            output = self.output()
+            self.close()
+            raise KernelFault("tampered", "a packet arrived that our code does not send: something forged it", output)
+        if not data:
             self._died(f"while {doing}")
         kind, sequence, number, length, raw = wire.REPLY.unpack(data)
         text = raw[: min(length, wire.TEXT)].decode(errors="replace")
