@@ -71,7 +71,7 @@ class Notice(Static):
 
     DEFAULT_CSS = """
     Notice {
-        dock: bottom; height: auto; max-height: 4; padding: 0 1; display: none;
+        dock: bottom; height: auto; max-height: 5; margin-bottom: 1; padding: 0 1; display: none;
         background: $warning 20%; color: $text-warning;
         &:ansi { text-style: bold; }
     }
