@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -69,6 +70,12 @@ def test_a_folder_that_is_no_problem_says_why(tmp_path: Path, files: str, said: 
     with pytest.raises(InputError) as caught:
         peer_task(tmp_path)
     assert said in f"{caught.value.what} {caught.value.value}"
+
+
+def test_the_files_are_read_without_a_yaml_library_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted = gpumode()
+    monkeypatch.setitem(sys.modules, "yaml", None)
+    assert gpumode().model_copy(update={"title": wanted.title}) == wanted
 
 
 def test_every_file_of_a_problem_is_asked_for() -> None:
