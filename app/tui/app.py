@@ -20,7 +20,7 @@ from ...store.database import Store
 from ...store.errors import KforecastError
 from ...store.faults import StoreMissing
 from ...tools.viewing.watch import Beat, Watch
-from .help import HelpScreen
+from .help import MOVES, HelpScreen
 from .keys import checked_keys
 from .page import Page
 from .pages import PAGES
@@ -92,6 +92,8 @@ class Viewer(App[None]):
         """The search that the page Search shows."""
         self.selected_kernel: str | None = None
         """The kernel that the page Kernels is to go to, once."""
+        self.known_searches: dict[str, str] = {}
+        """Searches that were listed last, each in a few words: the command palette opens them."""
         self._beat = Beat("same")
         self._awake = asyncio.Event()
         self._quiet = Quiet(self)
@@ -255,12 +257,20 @@ class Viewer(App[None]):
             page.ask_again()  # what came meanwhile
 
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
+        offered: set[tuple[int, str]] = set()
         for active in screen.active_bindings.values():
-            if active.binding.description and active.enabled and active.binding.id:
-                action, node = active.binding.action, active.node
+            action, node, name = active.binding.action, active.node, active.binding.id
+            if not (name and active.binding.description and active.enabled) or name in (*MOVES, "commands"):
+                continue
+            if (id(node), action) not in offered:
+                offered.add((id(node), action))
                 yield SystemCommand(
                     active.binding.description,
                     f"{self.get_key_display(active.binding)}  {active.binding.tooltip}".strip(),
                     lambda action=action, node=node: self.call_next(self.run_action, action, node),
                 )
+        for search_id, label in self.known_searches.items():
+            yield SystemCommand(
+                f"Search {label}", f"Open {search_id}", lambda search_id=search_id: self.open_search(search_id)
+            )
         yield SystemCommand("Theme", "Change the colours", self.action_change_theme)

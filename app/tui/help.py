@@ -16,7 +16,7 @@ from .lines import Line
 
 _WIDTH = 70
 _PLACES = ("This part", "This page", "Moving", "Everywhere")
-_MOVES = frozenset({"down", "up", "page-down", "page-up", "first", "last", "left", "right", "back"})
+MOVES = frozenset({"down", "up", "page-down", "page-up", "first", "last", "left", "right", "back"})
 
 
 class HelpScreen(ModalScreen[None]):
@@ -78,7 +78,7 @@ def help_lines(screen: Screen[Any]) -> list[Line]:
 
 
 def _place(node: DOMNode, name: str, focused: object, screen: Screen[Any]) -> str:
-    if name in _MOVES:
+    if name in MOVES:
         return "Moving"
     if node is focused:
         return "This part"

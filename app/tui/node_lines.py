@@ -259,7 +259,7 @@ def compared_lines(one: NodeView, other: NodeView) -> list[Line]:
     head: list[Line] = [
         (
             ("".ljust(_LABEL), ""),
-            (f"{f'marked: {one.node.ordinal}':<22}", "strong"),
+            (f"{f'marked: {one.node.ordinal}':<26}", "strong"),
             (f"here: {other.node.ordinal}", "strong"),
         )
     ]
@@ -270,7 +270,7 @@ def compared_lines(one: NodeView, other: NodeView) -> list[Line]:
         ("verdict", one.node.verdict or "-", other.node.verdict or "-"),
         ("time", _time(one), _time(other)),
     ):
-        head.append(((label.ljust(_LABEL), "dim"), (f"{left:<22}", ""), (right, "")))
+        head.append(((label.ljust(_LABEL), "dim"), (f"{left:<26}", ""), (right, "")))
     if one.node.id == other.node.id:
         return [*head, (), (("This is the marked one: go to another candidate.", "dim"),)]
     diff = changes(one.kernel, other.kernel)

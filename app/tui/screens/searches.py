@@ -134,6 +134,10 @@ class SearchesPage(SearchActions):
     def show(self, answer: _Answer) -> None:
         found = answer.searches
         self._lines = {line.search.id: line for line in found.lines}
+        self.viewer.known_searches = {
+            line.search.id: f"{line.search.task_name} on {line.search.device}, {line.search.state}"
+            for line in found.lines
+        }
         table = self.query_one(SearchesTable)
         table.note = (f"No search matches `{self._like}`. Esc clears the filter.",) if self._like else None
         rows = tuple(Row(line.search.id, _search_cells(line)) for line in found.lines)

@@ -168,7 +168,10 @@ def test_the_palette_offers_what_the_keys_do(grown: Grown) -> None:
         await seat.press("colon")
         await seat.press(*"extend")
         await seat.until(lambda: "Add to its budget" in seat.seen(), "the command")
-        await seat.press("escape")
+        await seat.press("escape", "colon", *"double on cpu")
+        await seat.until(lambda: "Open s_" in seat.seen(), "the search")
+        await seat.press("down", "enter")
+        await seat.until(lambda: seat.app.current_mode == "search", "its page")
 
     drive(act, grown.path)
 
