@@ -29,6 +29,9 @@ class WatchedViewer(Viewer):
         self._watch_file = self.watch_log.open("w", encoding="utf-8", buffering=1)
         self.run_worker(self._count_turns(), name="beat", exit_on_error=True)
 
+    async def on_unmount(self) -> None:
+        self._watch_file.close()
+
     async def on_event(self, event: events.Event) -> None:
         if isinstance(event, events.Key):
             pressed, key = time.perf_counter(), event.key
@@ -59,4 +62,5 @@ class WatchedViewer(Viewer):
                 second, worst, worst_cpu, begun = int(now - started), 0.0, 0.0, spent
 
     def _write(self, entry: dict[str, Any]) -> None:
-        self._watch_file.write(json.dumps(entry) + "\n")
+        if not self._watch_file.closed:
+            self._watch_file.write(json.dumps(entry) + "\n")
