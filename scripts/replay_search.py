@@ -20,7 +20,7 @@ import multiprocessing
 import os
 import tempfile
 import time
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
@@ -191,9 +191,11 @@ def _to_99(row: dict[str, Any]) -> str:
     return f"{median:.0%}, {median * row['gpu_seconds']:.1f} s"
 
 
-def _with_earlier(path: Path, pool: str, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _with_earlier(path: Path | None, pool: str, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The rows of the file, those of the same task and arm replaced, in the order of tasks and arms."""
-    earlier = json.loads(path.read_text()) if path.exists() else {"pool": pool, "rows": []}
+    earlier: dict[str, Any] = {"pool": pool, "rows": []}
+    if path is not None and path.exists():
+        earlier = json.loads(path.read_text())
     kept = {(row["task"], row["arm"]): row for row in [*(earlier["rows"] if earlier["pool"] == pool else []), *rows]}
     return [kept[key] for key in sorted(kept, key=lambda key: (key[0], [*ARMS, key[1]].index(key[1])))]
 
@@ -225,11 +227,12 @@ def main() -> None:
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(given.processes, mp_context=context) as workers:
         asked = [workers.submit(of_task, str(given.pool), task.id, names, given.seeds) for task in tasks]
-        rows = [row for one in asked for row in one.result()]
-    if given.out is not None:
-        rows = _with_earlier(given.out, given.pool.name, rows)
-        found = {"pool": given.pool.name, "shares": [round(s, 2) for s in SHARES], "rows": rows}
-        given.out.write_text(json.dumps(found) + "\n")
+        rows: list[dict[str, Any]] = []
+        for one in as_completed(asked):
+            rows = _with_earlier(given.out, given.pool.name, rows + one.result())
+            if given.out is not None:  # a run that is cut short leaves what it has
+                found = {"pool": given.pool.name, "shares": [round(s, 2) for s in SHARES], "rows": rows}
+                given.out.write_text(json.dumps(found) + "\n")
     print(table(rows))
 
 
