@@ -25,8 +25,8 @@ does:
    baseline's time against the physical floor, facts of both sides, the device.
 2. Call again with own={p_correct, p_bins, forecaster}: your probabilities become the forecast. They are calibrated
    on your own record (each measurement of a kernel that you forecast before counts), so that in time `trust` spares
-   you measurements, and an error of your instinct (too bold, too timid) is corrected. `own` is refused once the
-   pair is measured.
+   you measurements, and an error of your instinct (too bold, too timid) is corrected. `own` is refused once S of
+   the pair follows from measurements, its own or others'; that is then told instead (backend `measured`).
 
 Cost: one compilation, no device time. cost_usd is null or 0 unless a person has configured a hosted model and
 agreed."""
