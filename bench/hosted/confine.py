@@ -91,10 +91,17 @@ def limit(*, memory: int | None, output: int, own_users: bool) -> None:
 
 
 def confine(
-    readable: Sequence[str], home: str, devices: Sequence[str], *, isolated: bool, files: bool, calls: bool, alone: bool
+    readable: Sequence[str],
+    writable: Sequence[str],
+    devices: Sequence[str],
+    *,
+    isolated: bool,
+    files: bool,
+    calls: bool,
+    alone: bool,
 ) -> str:
     """The last step before untrusted code; says in words what was reached, namespaces included."""
-    words = fence_this_process(readable, [home], devices=devices, alone=alone, files=files, calls=calls)
+    words = fence_this_process(readable, writable, devices=devices, alone=alone, files=files, calls=calls)
     first = "namespaces user+pid+ipc" if isolated else "process"
     return first if words == "process" else f"{first}, {words}"
 

@@ -55,7 +55,11 @@ def readable_paths() -> tuple[str, ...]:
     return tuple(place for place in existing(places) if place != "/")
 
 
-def gpu_paths() -> tuple[str, ...]:
-    """What a process that uses a GPU must be able to write: the driver's devices, and facts about itself."""
-    devices = sorted(str(path) for path in Path("/dev").glob("nvidia*"))
-    return tuple(existing([*devices, "/proc", "/dev/shm"]))
+def gpu_devices() -> tuple[str, ...]:
+    """The driver's devices, which a process that uses a GPU must be able to control."""
+    return tuple(sorted(str(path) for path in Path("/dev").glob("nvidia*")))
+
+
+def gpu_folders() -> tuple[str, ...]:
+    """Where a GPU's driver makes and writes files: facts about its own threads, memory that processes share."""
+    return tuple(existing(["/proc", "/dev/shm"]))

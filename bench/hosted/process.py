@@ -23,7 +23,7 @@ from ...store.models import Kernel
 from ..faults import Cancelled, KernelFault
 from ..processes import clean_environment
 from . import wire
-from .defences import Defences, gpu_paths, readable_paths
+from .defences import Defences, gpu_devices, gpu_folders, readable_paths
 from .helpers import Zygote
 from .memory import SharedMemory, mapped_from, read_process
 from .wire import Returned, TensorForm
@@ -121,7 +121,8 @@ class CandidateProcess:
             "memory": setting.memory_limit,
             "output": BUILD_OUTPUT_LIMIT if building else GPU_OUTPUT_LIMIT if self._gpu else OUTPUT_LIMIT,
             "readable": [*readable_paths(), *(["/sys"] if self._gpu else [])],
-            "devices": list(gpu_paths()) if self._gpu else [],
+            "writable": [self._home.name, *(gpu_folders() if self._gpu else ())],
+            "devices": list(gpu_devices()) if self._gpu else [],
         }
         files = [theirs.fileno(), setting.inputs.file, setting.mutable.file, self._log.fileno()]
         try:

@@ -88,7 +88,7 @@ class HostedSession:
         self._cost_s: list[float] = []
         self.isolation = "process"
         self.launch_mode = lane.launch_mode
-        self._notes: list[str] = []
+        self.notes: tuple[str, ...] = ()
         self._say: Progress = lambda text: None
         self._started = machine.snapshot()
         self._state = lane.monitor.read() if lane.monitor else {}
@@ -122,7 +122,7 @@ class HostedSession:
             offsets, size = placed(forms)
             self._cases[case.name] = _Form(case, len(self._cases), told, forms, told["aliases"], offsets, size)
             passing = set(told["passing"]) if passing is None else passing & set(told["passing"])
-            self._notes += [note for note in told["notes"] if note not in self._notes]
+            self.notes += tuple(note for note in told["notes"] if note not in self.notes)
         if passing:
             raise InputError(
                 f"the problem {self._task.name} cannot tell right from wrong: a null kernel passes every case",
@@ -134,7 +134,8 @@ class HostedSession:
         init = int(self._opened["bytes"])
         room = max(form.size for form in learned)
         inputs = SharedMemory("inputs", ends[0] + init)
-        fetched = 2 * max(room, ends[0]) + 4096 if self._gpu else 0
+        # On a GPU what is fetched goes there: outputs, and in the checks all inputs.
+        fetched = room + ends[0] + ends[1] + 4096 if self._gpu else 0
         mutable = SharedMemory("mutable", ends[1] + fetched)
         self._outputs = SharedMemory("outputs", 2 * room + 4096)
         self._memory = [inputs, mutable, self._outputs]
@@ -527,8 +528,8 @@ class HostedSession:
 
     def inspect(self, tool: Tool, progress: Progress) -> Inspection:
         if tool == "profile":
-            return Inspection(notes=(*self._notes, "no profile: counters are read in the device-only lane"))
-        return Inspection(notes=tuple(self._notes))
+            return Inspection(notes=("no profile: counters are read in the device-only lane",))
+        return Inspection()
 
     def environment(self) -> dict[str, Any]:
         toolchains = {side: program.build.facts.toolchain for side, program in self._programs.items()}

@@ -261,7 +261,7 @@ def run(message: dict[str, Any], control_fd: int, inputs: int, mutable: int) -> 
         limit(memory=memory, output=int(message["output"]), own_users=isolated)
     words = confine(
         message["readable"],
-        home,
+        message["writable"],
         message["devices"],
         isolated=isolated,
         files=on["landlock"],
