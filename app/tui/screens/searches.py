@@ -35,7 +35,7 @@ class SearchesTable(Table):
     )
     COLUMNS = (
         Column("state", 11),
-        Column("task", 13, grow=3),
+        Column("task", 12, grow=3),
         Column("S best", 6, right=True),
         Column("how it rose", _SPARK),
         Column("spent", _GAUGE + 10),

@@ -36,6 +36,8 @@ def test_it_fits_the_terminal(grown: Grown, size: tuple[int, int]) -> None:
         await seat.rows("#searches", 1)
         await seat.until(lambda: "1.41" in seat.seen(), "the best S on the screen")
         assert "Quit" in seat.seen() and "1 Searches" in seat.seen()
+        if size[0] >= 80:
+            await seat.until(lambda: "deferred" in seat.seen() and "100%" in seat.seen(), "the deferral rate")
         assert all(len(line) == size[0] for line in seat.seen().splitlines())
 
     drive(act, grown.path, size=size)
