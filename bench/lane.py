@@ -50,6 +50,8 @@ class Session(Protocol):
     isolation: str
     clock_spread_ns: float
     """Spread of an empty call on this device's clock; 0 where the clock is on the device itself."""
+    notes: tuple[str, ...]
+    """What readers of the numbers should know of the task here, one sentence each; mostly none."""
 
     @property
     def launch_mode(self) -> str:

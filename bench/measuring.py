@@ -162,6 +162,7 @@ def _on_device(
             _inspect(job, session, found, progress)
         finally:
             found.isolation = session.isolation
+            found.notes += session.notes
             found.launch_mode = session.launch_mode
             found.environment = session.environment()
 

@@ -129,6 +129,7 @@ class CpuSession:
         self.clock_spread_ns = 0.0
         self._cost_s: list[float] = []
         self.isolation = "process"
+        self.notes: tuple[str, ...] = ()
         self.launch_mode = CpuLane.launch_mode
         self._started = machine.snapshot()
 

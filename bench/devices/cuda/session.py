@@ -90,6 +90,7 @@ class CudaSession:
         self._sample_s: list[float] = []
         self._states: list[dict[str, Any]] = []
         self.isolation = "device-only (launcher process)"
+        self.notes: tuple[str, ...] = ()
         self.clock_spread_ns = 0.0
         lane.begin(task)
 
