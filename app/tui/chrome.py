@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, ClassVar, cast
 
 from rich.cells import cell_len
 from rich.text import Text as RichText
+from textual import events
 from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Static
@@ -55,10 +56,10 @@ class TabLine(Widget):
             text.append(word, self.get_component_rich_style(style, partial=True))
         return text
 
-    def on_click(self, event: object) -> None:
+    def on_click(self, event: events.Click) -> None:
         from .pages import PAGES
 
-        at, x = 1, getattr(event, "x", 0)
+        at, x = 1, event.x
         for number, page in enumerate(PAGES, start=1):
             at += len(f" {number} {page.title} ")
             if x < at:
@@ -103,6 +104,11 @@ class KeyLine(Widget):
     COMPONENT_CLASSES: ClassVar[set[str]] = {"keys--key"}
     ALLOW_SELECT = False
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._spots: list[tuple[range, ActiveBinding]] = []
+        """Which columns a click on does what."""
+
     def on_mount(self) -> None:
         self.screen.bindings_updated_signal.subscribe(self, self._renewed)
 
@@ -110,33 +116,46 @@ class KeyLine(Widget):
         self.refresh()
 
     def render(self) -> RichText:
-        shown = [active for active in self.screen.active_bindings.values() if active.binding.show and active.enabled]
-        seen: set[tuple[int, str]] = set()
-        entries: list[tuple[str, str]] = []
-        ends: list[tuple[str, str]] = []
-        for active in shown:
-            about = (id(active.node), active.binding.action)
-            if about in seen:
-                continue
-            seen.add(about)
-            entry = (self._key_text(active), active.binding.description)
-            (ends if (active.binding.id in ("help", "quit")) else entries).append(entry)
-        width = self.content_size.width - sum(cell_len(f"{key} {what}  ") for key, what in ends) + 2
+        entries, ends = self._offered()
+        self._spots = []
+        width = self.content_size.width - sum(map(self._wide, ends)) + 2
         text = RichText(no_wrap=True, overflow="crop")
-        style = self.get_component_rich_style("keys--key", partial=True)
-        for key, what in entries:
-            wide = cell_len(f"{key} {what}  ")
-            if wide > width:
+        for active in entries:
+            if self._wide(active) > width:
                 break
-            width -= wide
-            text.append(key, style)
-            text.append(f" {what}  ")
+            width -= self._wide(active)
+            self._write(text, active)
         text.append(" " * max(0, width - 2))
-        for number, (key, what) in enumerate(ends):
-            text.append("  " if number else "")
-            text.append(key, style)
-            text.append(f" {what}")
+        for active in ends:
+            self._write(text, active)
         return text
+
+    def _offered(self) -> tuple[list[ActiveBinding], list[ActiveBinding]]:
+        """What is offered, and what stands at the end whatever fits before it."""
+        entries: list[ActiveBinding] = []
+        ends: list[ActiveBinding] = []
+        seen: set[tuple[int, str]] = set()
+        for active in self.screen.active_bindings.values():
+            about = (id(active.node), active.binding.action)
+            if active.binding.show and active.enabled and about not in seen:
+                seen.add(about)
+                (ends if active.binding.id in ("help", "quit") else entries).append(active)
+        return entries, ends
+
+    def _write(self, text: RichText, active: ActiveBinding) -> None:
+        start = text.cell_len
+        text.append(self._key_text(active), self.get_component_rich_style("keys--key", partial=True))
+        text.append(f" {active.binding.description}  ")
+        self._spots.append((range(start, text.cell_len - 2), active))
+
+    def _wide(self, active: ActiveBinding) -> int:
+        return cell_len(f"{self._key_text(active)} {active.binding.description}  ")
 
     def _key_text(self, active: ActiveBinding) -> str:
         return active.binding.key_display or self.app.get_key_display(active.binding)
+
+    def on_click(self, event: events.Click) -> None:
+        for spot, active in self._spots:
+            if event.x - 1 in spot:
+                self.app.call_next(self.app.run_action, active.binding.action, active.node)
+                return
