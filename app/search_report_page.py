@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from html import escape
+from pathlib import Path
 
 from ..tools.search.report import Report
 from ..tools.words import interval_text, ratio_text, time_text
@@ -17,7 +18,8 @@ body { font: 15px/1.5 system-ui, sans-serif; color: var(--ink); background: var(
   margin: 2rem auto; padding: 0 1rem; }
 h1 { font-size: 1.5rem; margin-bottom: .2rem } h2 { font-size: 1.1rem; margin-top: 2.2rem }
 p.lead { font-size: 1.1rem } .dim { color: var(--dim) } code, pre { font: 13px/1.45 ui-monospace, monospace }
-pre { border: 1px solid var(--line); padding: .8rem; overflow-x: auto } .plus { color: var(--good) }
+pre { border: 1px solid var(--line); padding: .8rem; overflow: auto } pre.long { max-height: 32rem }
+ol { margin: .4rem 0; padding-left: 1.4rem } .plus { color: var(--good) }
 .minus { color: var(--bad) } table { border-collapse: collapse; width: 100%; font-size: 13px }
 th, td { text-align: left; padding: .25rem .6rem .25rem 0; border-bottom: 1px solid var(--line); vertical-align: top }
 td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap }
@@ -33,10 +35,10 @@ def search_report_page(report: Report) -> str:
     """The whole page."""
     result = report.result
     parts = [
-        f"<h1>Search of {escape(result.task)} on {escape(result.device)}</h1>",
+        f"<h1>Search of {escape(result.task)} on {escape(_short(result.device))}</h1>",
         f'<p class="dim">{escape(result.search_id)} · policy {escape(result.policy)} · generator '
         f"{escape(result.generator)} · forecaster {escape(result.forecaster)} · seed {escape(report.seed.name)}</p>",
-        f'<p class="lead">{escape(result.summary)}</p>',
+        f'<p class="lead">{escape(result.summary.replace(result.device, _short(result.device)))}</p>',
         f"<p>{escape(result.reason)}</p>" if result.reason else "",
         _best(report),
         "<h2>Best so far</h2>",
@@ -47,11 +49,13 @@ def search_report_page(report: Report) -> str:
         _numbers(report),
         "<h2>Candidates</h2>",
         _table(report),
+        "<h2>Change from the seed</h2>" if result.best is not None else "",
+        f'<pre class="long">{_diff(report.diff)}</pre>' if result.best is not None else "",
         "<h2>Configuration</h2>",
         f"<pre>{escape(report.config.model_dump_json(indent=2))}</pre>",
     ]
     head = '<meta charset="utf-8"><meta name="viewport" content="width=device-width">'
-    head += f"<title>{escape(result.summary)}</title>"
+    head += f"<title>{escape(result.summary.replace(result.device, _short(result.device)))}</title>"
     return (
         f'<!doctype html>\n<html lang="en"><head>{head}<style>{_STYLE}</style></head><body>\n'
         + "\n".join(part for part in parts if part)
@@ -66,7 +70,17 @@ def _best(report: Report) -> str:
     interval = interval_text(best.low, best.high)
     head = f"<h2>Best kernel: {ratio_text(best.speedup)}x the seed</h2>"
     facts = f"Interval {interval}; {time_text(best.time_us)}; {'verified' if best.verified else 'not verified'}; "
-    return f"{head}<p>{facts}<code>{escape(best.kernel_id)}</code></p><pre>{_diff(report.diff)}</pre>"
+    way = "".join(
+        f"<li>{escape(step.idea)}{'' if step.log2 is None else f': {ratio_text(2.0**step.log2)}x'}</li>"
+        for step in report.steps
+    )
+    return f"{head}<p>{facts}<code>{escape(best.kernel_id)}</code></p><ol>{way}</ol>"
+
+
+def _short(device: str) -> str:
+    """A replay's file by its name: where it lies is this machine's business."""
+    kind, colon, path = device.partition(":")
+    return f"{kind}:{Path(path).name}" if colon and "/" in path else device
 
 
 def _diff(diff: str) -> str:

@@ -11,6 +11,7 @@ from ...store.models import Kernel
 from .events import AnyEvent, Decided, Forecasted, Measured, Proposed, SearchConfig
 from .generators.llm import change_of
 from .log import read_events
+from .nodes import Node
 from .replay import is_replay, pool_of
 from .results import SearchResult, search_result
 from .state import State, fold
@@ -76,6 +77,14 @@ class Row:
 
 
 @dataclass(frozen=True)
+class Step:
+    """One idea on the way to the best kernel. log2: of S against the seed after it; None: it was not measured."""
+
+    idea: str
+    log2: float | None
+
+
+@dataclass(frozen=True)
 class Report:
     """A search as its report shows it."""
 
@@ -90,6 +99,8 @@ class Report:
     missed: Missed
     rows: list[Row] = field(default_factory=list)
     verdicts: dict[str, int] = field(default_factory=dict)
+    steps: list[Step] = field(default_factory=list)
+    """From the seed to the best kernel."""
 
 
 MOST_ROWS = 200
@@ -118,7 +129,17 @@ def report_of(store: Store, search_id: str) -> Report:
         missed=missed(log, state, decided),
         rows=_rows(state),
         verdicts={kind: verdicts.count(kind) for kind in sorted(set(verdicts))},
+        steps=_steps(state),
     )
+
+
+def _steps(state: State) -> list[Step]:
+    found = []
+    node: Node | None = state.winner
+    while node is not None and node.parent >= 0:
+        found.append(Step(node.idea, node.log2))
+        node = state.parent(node)
+    return found[::-1]
 
 
 def _diff(seed: Kernel, best: Kernel) -> str:
@@ -189,7 +210,7 @@ def _pool_regret(state: State) -> float | None:
     if not is_replay(state.config.device):
         return None
     pool = pool_of(state.config.device)
-    best, found = pool.best(state.config.task_id), pool.recorded.get(state.best.kernel_id)
+    best, found = pool.best(state.config.task_id), pool.recorded.get(state.winner.kernel_id)
     if best is None or found is None or not found.ok:
         return None
     return math.log2((found.measurement.time_us or 0.0) / (best.measurement.time_us or math.inf))
