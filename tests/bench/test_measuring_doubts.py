@@ -46,6 +46,7 @@ class PretendLane:
     launch_mode: str = "stream"
     isolation: str = "none"
     clock_spread_ns: float = 0.0
+    notes: tuple[str, ...] = ()
 
     def compile(self, kernel: Kernel, signatures: Sequence[Signature], task: Task | None = None) -> Build:
         return Build(None, Facts(ok=True))
