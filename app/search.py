@@ -38,7 +38,7 @@ def search_command() -> None:
     metavar="LIMITS",
     help="E.g. 200m,5min,$2: 200m measurements, 500c candidates, 5min wall time, 90gpu-s GPU time, $2, 100kt tokens.",
 )
-@click.option("--policy", metavar="NAME", help="puct (default), halving, control-all, control-random.")
+@click.option("--policy", metavar="NAME", help="gain (default), puct, halving, control-all, control-random.")
 @click.option("--generator", metavar="NAME", help="edits+tune (default), edits, tune, llm, agent, atlas.")
 @click.option("--forecaster", metavar="NAME", help="best (default), learned, base-rate, litellm:MODEL.")
 @click.option("--model", metavar="NAME", help="The language model of generator llm.")
