@@ -85,7 +85,7 @@ def compile_torch(kernel: Kernel) -> Build:
     """Check the program's syntax. What it builds itself, it builds when it is loaded."""
     started = time.monotonic()
     try:
-        ast.parse(kernel.source, filename=kernel.name)
+        tree = ast.parse(kernel.source, filename=kernel.name)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         line = f", line {error.lineno}" if isinstance(error, SyntaxError) and error.lineno else ""
         text = f"{type(error).__name__}{line}: {getattr(error, 'msg', None) or error}"
@@ -98,5 +98,18 @@ def compile_torch(kernel: Kernel) -> Build:
             arch=platform.machine(),
             compile_ms=(time.monotonic() - started) * 1e3,
             entries=tuple(EntryFacts(entry=launch.entry) for launch in kernel.launches),
+            labels=("inherits-reference",) if _inherits(tree, kernel.launches[0].entry) else (),
         ),
     )
+
+
+def _inherits(tree: ast.Module, entry: str) -> bool:
+    """Whether a submission is the reference under another name as far as its text tells: derived from it, or calling
+    it.
+    """
+    reference = {kernelbench.REFERENCE_ENTRY, gpumode.REFERENCE_ENTRY}
+    if entry in reference:
+        return False  # the reference itself
+    used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
+    called = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    return bool(used & reference) or gpumode.REFERENCE_ENTRY in called

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kforecast.bench.languages.torch import peer_kernel, reference_kernel
+from kforecast.bench.languages.torch import compile_torch, peer_kernel, reference_kernel
 from kforecast.bench.tasks.gpumode import arguments_of
 from kforecast.bench.tasks.kernelbench import is_kernelbench, kernelbench_task
 from kforecast.bench.tasks.peers import peer_task, task_of_source
@@ -115,6 +115,21 @@ def test_what_a_submission_imports_lies_beside_it() -> None:
     kernel = peer_kernel((GPUMODE / "submission.py").read_text(), "submission.py", gpumode())
     assert set(kernel.includes) == {"reference.py", "task.py", "utils.py"}
     assert kernel.language == "torch"
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        ("class Model: pass\nclass ModelNew(Model): pass\n", True),
+        ("class Model: pass\nclass ModelNew: pass\n", False),
+        ("class Model: pass\nclass ModelNew:\n    def __init__(self): self.inner = Model()\n", True),
+    ],
+)
+def test_a_submission_that_is_the_reference_says_so(source: str, found: bool) -> None:
+    task = peer_task(PROBLEM)
+    assert task is not None
+    assert ("inherits-reference" in compile_torch(peer_kernel(source, "mine.py", task)).facts.labels) == found
+    assert compile_torch(reference_kernel(task)).facts.labels == ()
 
 
 def test_recognising_reads_the_syntax_only() -> None:
