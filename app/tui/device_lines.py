@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from ...tools.viewing.machine import About, DeviceLine, QueueLine, Sample, state_name
 from . import figures
-from .canvas import Row
 from .lines import Cell, Line
+from .table import Row
 
 _LABEL = 13
 _SPARK = 40

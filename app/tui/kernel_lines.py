@@ -6,9 +6,9 @@ from ...store.models import Measurement
 from ...tools.viewing.leaderboard import Board, Snapshot, Standing
 from ...tools.words import time_text
 from . import figures
-from .canvas import Row
 from .lines import Cell, Line
 from .node_lines import measurement_lines
+from .table import Row
 
 _SPARK = 24
 

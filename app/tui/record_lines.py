@@ -11,9 +11,9 @@ from ...surrogate.calibration.drift import WINDOW
 from ...tools.viewing.record import Forecaster, Record, Told
 from ...tools.words import ratio_text
 from . import figures
-from .canvas import Row
 from .lines import Cell, Line
 from .plots import Axis, Plot
+from .table import Row
 
 Drawing = Literal["scatter", "reliability", "risk", "drift"]
 DRAWINGS: dict[Drawing, str] = {
@@ -130,7 +130,7 @@ def _scatter(told: Sequence[Told], width: int, height: int, chosen: str | None) 
     far = min(_FARTHEST, max(_LEAST, ends[min(len(ends) - 1, int(0.98 * len(ends)))] * 1.1))
     axis = _ratio_axis(far)
     plot = Plot(
-        width, height, axis, axis, "measured S    ● held  × outside its 80%  ✗ not right  ◆ chosen", "forecast S"
+        width, height, axis, axis, "measured S   ● held  × missed  ✗ not right  ◆ here", "forecast S"
     )
     plot.line([(-far, -far), (far, far)], "faint")
     plot.dots([(-far, 0.0), (far, 0.0)], "faint")
@@ -163,7 +163,7 @@ def _reliability(record: Record, width: int, height: int) -> Plot | None:
     if not record.faster and not record.correct:
         return None
     axis = _share_axis(1.0)
-    plot = Plot(width, height, axis, axis, "happened    ● P(faster | right)  ○ P(right)", "said")
+    plot = Plot(width, height, axis, axis, "happened   ● P(faster | right)  ○ P(right)", "said")
     plot.line([(0, 0), (1, 1)], "faint")
     for point in record.correct:
         plot.mark(point.said, point.happened, "○", "busy")

@@ -12,9 +12,10 @@ from ...tools.viewing.node import DecisionLine
 from ...tools.viewing.searches import SearchLine
 from ...tools.viewing.tree import TreeLine
 from . import figures
-from .canvas import Row, Table, Text
+from .canvas import Text
 from .lines import Cell, Column, Line, joined
 from .node_lines import MARKS, decision_span
+from .table import Row, Table
 
 _GUIDES = {"|": "│ ", " ": "  ", "+": "├ ", "L": "└ "}
 _MOST_GUIDES = 6

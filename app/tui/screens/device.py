@@ -14,11 +14,12 @@ from textual.containers import Container
 from ....store import requests
 from ....store.database import Store
 from ....tools.viewing.machine import DeviceReader, QueueLine, Snapshot
-from ..canvas import Rows, Table, Text
+from ..canvas import Text
 from ..device_lines import about_lines, device_row, queue_row
 from ..dialogs import Confirm
 from ..lines import Column, Line
 from ..page import Page
+from ..table import Rows, Table
 
 
 class DevicesTable(Table):
@@ -126,6 +127,8 @@ class DevicePage(Page):
         key = None if found.about is None else found.about.line.key
         here = next((number for number, one in enumerate(found.devices) if one.key == key), None)
         devices = self.query_one(DevicesTable)
+        # No taller than it has to be.
+        devices.styles.height = max(2, min(len(found.devices) + 1, 5))
         devices.show(Rows(len(found.devices), 0, tuple(map(device_row, found.devices)), here))
         devices.border_subtitle = "looking for GPUs" if found.looking else ""
         about.show(answer.lines, top=key != self._device)

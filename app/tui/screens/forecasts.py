@@ -14,11 +14,12 @@ from textual.message import Message
 
 from ....store.database import Store
 from ....tools.viewing.record import RENEWED_S, RecordReader, Snapshot, Told
-from ..canvas import Rows, Table, Text
+from ..canvas import Text
 from ..lines import Column, Line
 from ..page import Page
 from ..plots import Plot
 from ..record_lines import DRAWINGS, Drawing, drawn, forecaster_row, score_lines, told_row
+from ..table import Rows, Table
 
 
 class ForecastersTable(Table):
@@ -115,8 +116,6 @@ class ForecastsPage(Page):
         Canvas:focus { border-title-color: $text-primary; border-title-style: bold; }
     }
     ForecastsPage.-narrow #second { display: none; }
-    ForecastsPage.-short #forecasters { height: 2; }
-    ForecastsPage.-tall #forecasters { height: 7; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("left_square_bracket", "forecaster(-1)", "Forecaster", key_display="[", show=False, id="before"),
@@ -178,7 +177,10 @@ class ForecastsPage(Page):
         self._plot = answer.plot
         rows = tuple(map(forecaster_row, answer.snapshot.forecasters))
         here = next((number for number, row in enumerate(rows) if row.key == self._of), None)
-        self.query_one(ForecastersTable).show(Rows(len(rows), 0, rows, here))
+        table = self.query_one(ForecastersTable)
+        # No taller than it has to be.
+        table.styles.height = max(2, min(len(rows) + 1, 2 if self.has_class("-short") else 7))
+        table.show(Rows(len(rows), 0, rows, here))
         self.query_one(Scores).show(answer.scores)
         self.query_one("#first", Picture).show(answer.first)
         self.query_one("#second", Picture).show(answer.second)

@@ -13,13 +13,14 @@ from textual.containers import Container, Vertical
 
 from ....store.database import Store
 from ....tools.viewing.leaderboard import RENEWED_S, KernelsAsk, KernelsReader, Snapshot
-from ..canvas import Rows, Table, Text
+from ..canvas import Text
 from ..code import code_lines
 from ..dialogs import Confirm, Prompt
 from ..filter import Filter
 from ..kernel_lines import board_row, kernel_lines, standing_row
 from ..lines import Column, Line
 from ..page import Page
+from ..table import Rows, Table
 
 View = Literal["about", "source"]
 
@@ -93,7 +94,7 @@ class KernelsPage(Page):
         Canvas:focus { border-title-color: $text-primary; border-title-style: bold; }
     }
     KernelsPage.-narrow { #body { layout: vertical; } #detail { height: 8; width: 1fr; } }
-    KernelsPage.-wide { #boards { height: 8; } #body { layout: horizontal; } #left { width: 10fr; }
+    KernelsPage.-wide { #body { layout: horizontal; } #left { width: 10fr; }
         #detail { width: 9fr; height: 1fr; border-left: solid $border; } }
     KernelsPage.-zoom { #left { display: none; } #boards { display: none; } #detail { height: 1fr; } }
     """
@@ -174,6 +175,8 @@ class KernelsPage(Page):
         )
         here = next((number for number, one in enumerate(found.boards) if one == found.board), None)
         self._board = None if found.board is None else found.board.key
+        # No taller than it has to be.
+        boards.styles.height = max(2, min(len(found.boards) + 1, 8 if self.has_class("-wide") else 5))
         boards.show(Rows(len(found.boards), 0, tuple(map(board_row, found.boards)), here))
         table.note = (f"No kernel matches `{self._like}`. Esc clears the filter.",) if self._like else None
         table.show(Rows(found.total, found.first, tuple(map(standing_row, found.standings)), found.at))

@@ -16,13 +16,14 @@ from ....store.searches import Search
 from ....tools.viewing.node import NodeView, changes
 from ....tools.viewing.search import SearchAsk, SearchReader, SearchSnapshot
 from ....tools.viewing.tree import FOLD, TreeAsk
-from ..canvas import NO_ROWS, Rows, Table, Text
+from ..canvas import Text
 from ..code import code_lines, diff_lines
 from ..filter import Filter
 from ..lines import Line
 from ..node_actions import NodeActions
 from ..node_lines import about_lines, compared_lines
 from ..search_parts import Head, LogTable, TreeTable, head_lines, log_row, tree_row
+from ..table import NO_ROWS, Rows, Table
 
 View = Literal["about", "source", "parent", "seed", "compare"]
 _VIEWS: dict[View, str] = {

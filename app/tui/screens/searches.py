@@ -17,10 +17,10 @@ from ....tools.viewing.feed import Feed, FeedEntry
 from ....tools.viewing.searches import ORDERS, SearchLine, SearchList, searches_page
 from ....tools.words import time_text
 from .. import figures
-from ..canvas import Row, Rows, Table
 from ..filter import Filter
 from ..lines import Cell, Column
 from ..search_actions import SearchActions
+from ..table import Row, Rows, Table
 
 _SPARK = 14
 _GAUGE = 6

@@ -10,7 +10,8 @@ from typing import Any
 from textual.pilot import Pilot
 
 from kforecast.app.tui.app import Viewer
-from kforecast.app.tui.canvas import Canvas, Table
+from kforecast.app.tui.canvas import Canvas
+from kforecast.app.tui.table import Table
 
 WAIT_S = 30.0
 

@@ -8,9 +8,9 @@ from collections.abc import Awaitable, Callable
 from textual.app import App, ComposeResult
 from textual.pilot import Pilot
 
-from kforecast.app.tui.canvas import Row, Rows, Table, Wish
 from kforecast.app.tui.lines import Column
 from kforecast.app.tui.roles import stylesheet
+from kforecast.app.tui.table import Row, Rows, Table, Wish
 
 
 class Shelf(App[None]):
