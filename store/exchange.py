@@ -258,7 +258,7 @@ def _write_csv(entries: list[tuple[str, Noun]], path: Path) -> dict[str, int]:
     return {"measurement": count}
 
 
-def _write_db(entries: list[tuple[str, Noun]], path: Path) -> dict[str, int]:
+def _write_db(entries: list[tuple[str, Any]], path: Path) -> dict[str, int]:
     counts = dict.fromkeys(_TABLES, 0)
     with Store.open(path.resolve()) as target:
         with target.write() as db:
