@@ -107,7 +107,6 @@ class DevicePage(Page):
             yield QueueTable(id="queue")
 
     def on_mount(self) -> None:
-        self.query_one("#about").border_title = "state"
         self.query_one("#devices").focus()
 
     # Asking and showing.
@@ -130,7 +129,7 @@ class DevicePage(Page):
         # No taller than it has to be.
         devices.styles.height = max(2, min(len(found.devices) + 1, 5))
         devices.show(Rows(len(found.devices), 0, tuple(map(device_row, found.devices)), here))
-        devices.border_subtitle = "looking for GPUs" if found.looking else ""
+        about.border_title = "state; looking for GPUs" if found.looking else "state"
         about.show(answer.lines, top=key != self._device)
         self._device = key
         self._queue = {one.id: one for one in found.queue}
