@@ -114,10 +114,6 @@ class State:
             above = self.parent(above)
         return above or self.nodes[0]
 
-    def best_child_score(self, node: Node) -> float | None:
-        """The score of its best child that has one."""
-        return node.best_kid(lambda index: self.nodes[index].score)
-
     def tick(self, clock: float) -> None:
         """Let the search's clock go on between events."""
         self.clock = max(self.clock, clock)

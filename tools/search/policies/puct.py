@@ -70,7 +70,7 @@ def _by_priority(state: State) -> list[int]:
     scored = []
     for rank, (negative, index) in enumerate(archive.entries[:CONSIDERED]):
         node = state.nodes[index]
-        child = state.best_child_score(node)
+        child = node.best_kid(lambda place: state.nodes[place].score)
         best = -negative if child is None else child
         scored.append((-(best + weight * (count - rank) / (1 + node.visits)), index))
     scored.sort()
