@@ -35,6 +35,8 @@ def standing_row(one: Standing) -> Row:
         told = ("! quarantine", "warn")
     elif one.verdict != "ok":
         told = (one.verdict, "bad")
+    elif "censored" in one.labels:
+        told = ("censored", "dim")
     elif one.comparison == "none":
         told = ("ok", "good")
     floor = "" if one.percent_of_floor is None else f"{one.percent_of_floor:.0f}%"

@@ -19,12 +19,12 @@ from ...store.models import Kernel
 from ..search.beginning import begin_search
 from ..search.events import AnyEvent, Created, Finished, Forecasted, Measured, Proposed
 from ..search.log import SearchLog
-from ..search.worker import BEAT_S
 from .recording import Recording
 
 HEAD_START = 6
 """Measurements of each search that are there from the beginning: a tree that somebody can look at."""
 _WAIT_S = 0.05
+_BEAT_S = 5.0
 SPEEDS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
 
 
@@ -115,13 +115,21 @@ class Player:
                 task = self.recording.of_kind("task")[search.task_id]
                 begin_search(store, seed, task, first.config, search_id=search.id)
                 searches.take_lease(store, search.id, self._owner, lambda owner: False, stale_before=utc_now())
-            logs = self._logs(store)
-            seen = [0] * len(self.recording.searches)
-            while self._next < len(self._plan) and min(seen) < HEAD_START:
-                timed = self._plan[self._next]
-                self._play(store, logs, timed)
-                seen[timed.search] += isinstance(timed.event, Measured | Finished)
+            self._play_head(store)
         return max(self.recording.searches, key=lambda one: len(one[1]))[0].id
+
+    def _play_head(self, store: Store) -> None:
+        """Play until each search has its head start, one transaction a search: nobody watches yet."""
+        seen = [0] * len(self.recording.searches)
+        heads: list[list[AnyEvent]] = [[] for _ in seen]
+        while self._next < len(self._plan) and min(seen) < HEAD_START:
+            timed = self._plan[self._next]
+            self._next += 1
+            self.played = timed.due
+            heads[timed.search].append(timed.event)
+            seen[timed.search] += isinstance(timed.event, Measured | Finished)
+        for log, head in zip(self._logs(store), heads, strict=True):
+            self._append(store, log, head)
 
     def start(self) -> None:
         """Begin to play what `prepare` has left."""
@@ -159,7 +167,7 @@ class Player:
                     before = now
                     while not self.ended and self._plan[self._next].due <= self.played and not self._stop.is_set():
                         self._play(store, logs, self._plan[self._next])
-                    if now - beaten > BEAT_S:
+                    if now - beaten > _BEAT_S:
                         beaten = now
                         for log in logs:
                             searches.beat(store, log.state.search_id, self._owner)
@@ -172,17 +180,20 @@ class Player:
         """Append one event, with the rows it names."""
         self._next += 1
         self.played = max(self.played, timed.due)
-        event = timed.event
-        if isinstance(event, Created):
-            return
+        self._append(store, logs[timed.search], [timed.event])
+
+    def _append(self, store: Store, log: SearchLog, events: Sequence[AnyEvent]) -> None:
         new: list[Kernel] = []
-        if isinstance(event, Proposed):
-            new = [self._nouns["kernel"][event.kernel_id]]
-        elif isinstance(event, Measured):
-            self._save_measurement(store, event.measurement_id)
-        elif isinstance(event, Forecasted):
-            self._save_forecast(store, event.forecast_id)
-        logs[timed.search].append([event], new_kernels=new)
+        rest = [event for event in events if not isinstance(event, Created)]
+        for event in rest:
+            if isinstance(event, Proposed):
+                new.append(self._nouns["kernel"][event.kernel_id])
+            elif isinstance(event, Measured):
+                self._save_measurement(store, event.measurement_id)
+            elif isinstance(event, Forecasted):
+                self._save_forecast(store, event.forecast_id)
+        if rest:
+            log.append(rest, new_kernels=new)
 
     def _save_measurement(self, store: Store, id_: str | None) -> None:
         found = None if id_ is None else self._nouns["measurement"].get(id_)

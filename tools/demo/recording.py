@@ -167,11 +167,19 @@ def write(recording: Recording, path: Path) -> int:
         lines.append({"kind": kind, "noun": noun.model_dump(mode="json", exclude_defaults=True)})
     for search, log in recording.searches:
         lines.append({"kind": "search", "noun": search.model_dump(mode="json")})
-        lines += [{"kind": "event", "event": json.loads(to_row(event, 0).json)} for event in log]
+        lines += [{"kind": "event", "event": _whole(event)} for event in log]
     text = "".join(json.dumps(line, ensure_ascii=False, separators=(",", ":")) + "\n" for line in lines)
     # No moment of packing inside: the same recording is the same file.
     path.write_bytes(gzip.compress(text.encode("utf-8"), 9, mtime=0))
     return path.stat().st_size
+
+
+def _whole(event: AnyEvent) -> dict[str, Any]:
+    """An event as data; a configuration with what it leaves to the defaults, which later versions may change."""
+    if isinstance(event, Created):
+        return event.model_dump(mode="json")
+    found: dict[str, Any] = json.loads(to_row(event, 0).json)
+    return found
 
 
 def read(path: Path) -> Recording:

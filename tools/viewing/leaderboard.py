@@ -182,7 +182,8 @@ def ranked(found: Sequence[Standing]) -> list[Standing]:
     for group in groups:
         place = len(placed) + 1
         placed += [_placed(one, place, tied=len(group) > 1) for one in group]
-    rest = sorted((one for one in found if not _ranks(one)), key=lambda one: one.created_at, reverse=True)
+    rest = [one for one in found if not _ranks(one)]
+    rest.sort(key=lambda one: (one.verdict != "ok", one.quarantine is not None, one.time_us or math.inf, one.id))
     return placed + rest
 
 
