@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -37,8 +38,9 @@ def demo_command(*, recording: Path | None, speed: float, theme: str | None, as_
     """
     from ..tools.demo.recording import SHIPPED, read
 
-    if not as_json and not (sys.stdin.isatty() and sys.stdout.isatty()):
-        step = "Run it in a terminal; `kforecast demo --json` says what is in the recording."
+    drawn = all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)) and os.environ.get("TERM") != "dumb"
+    if not as_json and not drawn:
+        step = "Run it in a terminal, without redirections; `kforecast demo --json` says what is in the recording."
         raise InputError("the demo needs a terminal", next_step=step)
     found = read(recording or SHIPPED)
     if as_json:

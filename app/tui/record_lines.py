@@ -129,9 +129,7 @@ def _scatter(told: Sequence[Told], width: int, height: int, chosen: str | None) 
     ends = sorted(abs(value) for one in told for value in (one.forecast, one.measured) if value is not None)
     far = min(_FARTHEST, max(_LEAST, ends[min(len(ends) - 1, int(0.98 * len(ends)))] * 1.1))
     axis = _ratio_axis(far)
-    plot = Plot(
-        width, height, axis, axis, "measured S   ● held  × missed  ✗ not right  ◆ here", "forecast S"
-    )
+    plot = Plot(width, height, axis, axis, "measured S   ● held  × missed  ✗ not right  ◆ here", "forecast S")
     plot.line([(-far, -far), (far, far)], "faint")
     plot.dots([(-far, 0.0), (far, 0.0)], "faint")
     plot.dots([(0.0, -far), (0.0, far)], "faint")
