@@ -245,3 +245,23 @@ def test_the_space_comes_back(old: Store) -> None:
     assert old.path.stat().st_size < 1 << 20
     assert old.read("PRAGMA integrity_check")[0][0] == "ok"
     assert len(left(old)) == 5
+
+
+def test_every_reference_to_what_may_go_is_looked_at(old: Store) -> None:
+    """A table that a later version adds and that names such rows has to be thought of in `store.retention`."""
+    tables = [row[0] for row in old.read("SELECT name FROM sqlite_master WHERE type = 'table'")]
+    found = {
+        (table, row["from"])
+        for table in tables
+        for row in old.read(f"SELECT * FROM pragma_foreign_key_list('{table}')")
+        if row["table"] in retention.TABLES
+    }
+    assert found == {
+        *(("kernels", name) for name in ("task_id",)),
+        *(("measurements", name) for name in ("kernel_id", "baseline_id", "task_id")),
+        *(("forecasts", name) for name in ("kernel_id", "baseline_id", "task_id")),
+        *(("searches", name) for name in ("seed_id", "best_id", "task_id")),
+        ("decisions", "forecast_id"),
+        ("requests", "result_id"),
+        ("nodes", "kernel_id"),
+    }
