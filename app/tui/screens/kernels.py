@@ -102,6 +102,7 @@ class KernelsPage(Page):
         Binding("left_square_bracket", "board(-1)", "Board", key_display="[", show=False, id="board-before"),
         Binding("right_square_bracket", "board(1)", "Board", key_display="[ ]", id="board-after"),
         Binding("a", "others", "All/right", tooltip="Also what is not right or not believed", id="others"),
+        Binding("m", "measure", "Measure", show=False, tooltip="Measure it again, against the same", id="measure"),
         Binding("v", "view", "View", tooltip="About, source", id="view"),
         Binding("slash", "filter", "Filter", key_display="/", id="filter"),
         Binding(
@@ -247,6 +248,22 @@ class KernelsPage(Page):
             from ....tools.search.best import best_as_file
 
             self.viewer.copy(best_as_file(found.kernel))
+
+    def action_measure(self) -> None:
+        """Ask for another reading, against what it was compared with last; it shows up here."""
+        found = self._snapshot
+        if found is None or found.kernel is None or found.board is None or not found.history:
+            return
+        kernel, device, baseline = found.kernel.id, found.board.device, found.history[0].baseline_id or "none"
+
+        def measure_it(store: Store) -> str:
+            from ....bench.broker import processes_alive
+            from ....tools.measure import measure
+
+            asked_by = processes_alive.owner_name("tui")
+            return measure(kernel, baseline=baseline, device=device, wait_s=0.0, client=asked_by, store=store).summary
+
+        self.viewer.change("Not measured", measure_it, lambda summary: summary)
 
     def action_quarantine(self) -> None:
         """Put the newest reading into quarantine with a reason, or clear it."""

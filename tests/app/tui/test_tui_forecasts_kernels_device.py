@@ -92,6 +92,33 @@ def test_kernels_stand_in_their_places_and_one_is_told_in_full(grown: Grown, siz
     drive(grown, size, steps)
 
 
+def test_another_reading_is_asked_for(grown: Grown, monkeypatch: pytest.MonkeyPatch) -> None:
+    from kforecast.tools import measure as room
+
+    asked: list[dict[str, Any]] = []
+
+    class Answer:
+        summary = "It waits for the device."
+
+    def measure(kernel_id: str, **given: Any) -> Answer:
+        asked.append({"kernel": kernel_id, **given})
+        return Answer()
+
+    monkeypatch.setattr(room, "measure", measure)
+    found = save(grown, 1, 30.0, baseline_id=kernel(0).id, log2_speedup=0.5)
+
+    async def steps(app: Viewer, pilot: Pilot[None]) -> None:
+        await pilot.press("4")
+        await until(pilot, lambda: app.screen.query_one(StandingsTable).rows.total == 1)
+        await until(pilot, lambda: "Readings" in "".join(lines(app.screen.query_one("#detail", Canvas))))
+        await pilot.press("m")
+        await until(pilot, lambda: bool(asked))
+
+    drive(grown, (80, 24), steps)
+    (one,) = asked
+    assert (one["kernel"], one["baseline"], one["device"]) == (found.kernel_id, kernel(0).id, "cpu")
+
+
 def test_boards_are_gone_through_with_brackets(grown: Grown) -> None:
     save(grown, 1, 30.0)
     save(grown, 2, 10.0, device="cuda:0", device_id="GPU-1", launch_mode="stream")
