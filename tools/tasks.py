@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict
 from ..bench.tasks.builtin import builtin_kernel, builtin_names, builtin_task
 from ..bench.tasks.floor import compulsory_bytes, operations
 from ..bench.tasks.load import load_task
-from ..store.errors import InputError
+from ..store.errors import InputError, UnsupportedError
 from ..store.models import Case, Precision, Task, Tensor
 
 KernelLanguage = Literal["c", "cuda"]
@@ -83,6 +83,12 @@ def list_tasks() -> list[TaskLine]:
 def show_task(name_or_path: str) -> TaskDetail:
     """One task: a built-in name, a `.toml` file or a folder with a `task.toml`. Raises InputError."""
     task = load_task(name_or_path)
+    if task.problem is not None:
+        raise UnsupportedError(
+            "what another bench's problem computes stands in its own files",
+            value=f"{task.name}: {', '.join(task.problem.files)}",
+            next_step=f"Read them, or run: kforecast measure {name_or_path}",
+        )
     return TaskDetail(
         id=task.id,
         name=task.name,
@@ -155,6 +161,12 @@ def check_task(name_or_path: str, *, on_progress: Callable[[str], None] = lambda
     from ..bench.correctness.nulls import null_outputs, passing_nulls
 
     task = load_task(name_or_path)
+    if task.problem is not None:
+        raise UnsupportedError(
+            "problems of other benches are checked when they are measured",
+            value=task.name,
+            next_step=f"Run: kforecast measure {name_or_path}",
+        )
     seed = secrets.randbits(31)
     caught: Counter[str] = Counter()
     tried: Counter[str] = Counter()

@@ -46,7 +46,10 @@ def load_task(name_or_path: str) -> Task:
 
 
 def resolve_task(spec: str | Mapping[str, Any], folder: Path | None) -> Task:
-    """The task a kernel header names (built-in name or path, relative to `folder`) or spells out as a table."""
+    """The task a kernel header names (built-in name or path, relative to `folder`) or spells out as a table.
+
+    Without a folder also the problems of other benches, see `peers`.
+    """
     if not isinstance(spec, str):
         where = f"the [task] table of {folder}" if folder is not None else "the [task] table"
         return task_from_table(spec, folder=folder, where=where)
@@ -57,6 +60,12 @@ def resolve_task(spec: str | Mapping[str, Any], folder: Path | None) -> Task:
     path = Path(os.path.expanduser(spec))  # noqa: PTH111
     if folder is not None:
         path = folder / path
+    if folder is None:
+        from .peers import peer_task
+
+        peer = peer_task(spec)
+        if peer is not None:
+            return peer
     # os.path, as Path raises for a name that no file can have, and such a name is just another one that is not there.
     if os.path.isfile(path / "task.toml"):  # noqa: PTH113
         return load_task_file(path / "task.toml")

@@ -10,10 +10,12 @@ import pytest
 from kforecast.bench.languages.torch import compile_torch, peer_kernel, reference_kernel
 from kforecast.bench.tasks.gpumode import arguments_of
 from kforecast.bench.tasks.kernelbench import is_kernelbench, kernelbench_task
+from kforecast.bench.tasks.load import load_task
 from kforecast.bench.tasks.peers import peer_task, task_of_source
-from kforecast.store.errors import InputError
+from kforecast.store.errors import InputError, UnsupportedError
 from kforecast.store.models import Task
 from kforecast.tools.peers import load_peer
+from kforecast.tools.tasks import check_task, show_task
 
 HOSTED = Path(__file__).parents[1] / "hosted"
 PROBLEM = HOSTED / "kernelbench" / "norm_and_parts.py"
@@ -130,6 +132,14 @@ def test_a_submission_that_is_the_reference_says_so(source: str, found: bool) ->
     assert task is not None
     assert ("inherits-reference" in compile_torch(peer_kernel(source, "mine.py", task)).facts.labels) == found
     assert compile_torch(reference_kernel(task)).facts.labels == ()
+
+
+def test_a_problem_is_found_as_any_task_is_and_not_shown_as_one_of_tensors() -> None:
+    assert load_task(str(GPUMODE)) == gpumode()
+    assert load_task(str(PROBLEM)).problem is not None
+    for ask in (show_task, check_task):
+        with pytest.raises(UnsupportedError, match="bench"):
+            ask(str(PROBLEM))
 
 
 def test_recognising_reads_the_syntax_only() -> None:
