@@ -1,14 +1,16 @@
 """Searches on a recorded pool: policies with and without forecasts against the controls, at equal GPU seconds.
 
-usage: python scripts/replay_search.py POOL [--tasks A,B] [--seeds 50] [--processes 2] [--arms A,B] [--out FILE.json]
+usage: python scripts/replay_search.py POOL [--forecasts FILE.jsonl.gz] [--tasks A,B] [--seeds 50] [--processes 2]
+           [--arms A,B] [--out FILE.json]
        (rows that the file has of other tasks and arms stay)
-       python scripts/replay_search.py --table FILE.json           print a run's table, as docs/search.md has it
+       python scripts/replay_search.py --table FILE.json           print a run's tables, as docs/search.md has them
 
 For every task with at least 100 right kernels: log2(best / found), the mean over budgets of 2 to 30% of the GPU seconds
 that measuring the whole pool takes, and the share of those GPU seconds until 99% of the best; paired by seed against
 each control, with a bootstrap 95% interval over seeds. Found is what the search would call its best, best the fastest
 of the pool, both by recorded times, not by the noisy readings that the search saw. Controls propose, expand and
-measure with the same code, without forecasts. Where the file holds forecasts of an agent, it has an arm too.
+measure with the same code, without forecasts. Where the pool, or the file of forecasts, holds those of an agent, it has
+an arm too.
 """
 
 from __future__ import annotations
@@ -168,10 +170,38 @@ def table(rows: list[dict[str, Any]]) -> str:
         lines.append(f"| {' | '.join([*cells, _to_99(row)])} |")
     for arm in dict.fromkeys(row["arm"] for row in rows):
         own = [row for row in rows if row["arm"] == arm]
-        cells = ["**all**", arm, f"{np.mean([np.mean(row['regrets']) for row in own]):.3f}"]
-        cells += ["" if control == arm else _interval(overall(rows, arm, control)) for control in CONTROLS]
+        cells = [
+            f"**{len(own)} tasks**" if len(own) > 1 else "**1 task**",
+            arm,
+            f"{np.mean([np.mean(row['regrets']) for row in own]):.3f}",
+        ]
+        for control in CONTROLS:
+            both = {row["task"] for row in own} & {row["task"] for row in rows if row["arm"] == control}
+            cells.append("" if control == arm or not both else _interval(overall(rows, arm, control)))
         reached = np.mean([share is not None for row in own for share in row["shares_to_99"]])
         lines.append(f"| {' | '.join([*cells, f'{reached:.0%} of searches'])} |")
+    return "\n".join(lines)
+
+
+def summary(rows: list[dict[str, Any]]) -> str:
+    """A line a task, a column an arm: log2(best / found). Bold: better than either control, worse: than one of them."""
+    arms = list(dict.fromkeys(row["arm"] for row in rows))
+    by_key = {(row["task"], row["arm"]): row for row in rows}
+    lines = [f"| task | {' | '.join(arms)} |", "|---" * (len(arms) + 1) + "|"]
+    for task in dict.fromkeys(row["task"] for row in rows):
+        cells = []
+        for arm in arms:
+            row = by_key.get((task, arm))
+            cells.append("" if row is None else f"{np.mean(row['regrets']):.3f}")
+            others = [by_key.get((task, control)) for control in CONTROLS if arm not in CONTROLS]
+            if row is None or not others or None in others:
+                continue
+            found = [paired(row["regrets"], other["regrets"]) for other in others if other is not None]
+            if all(high < 0 for _, _, high in found):
+                cells[-1] = f"**{cells[-1]}**"
+            elif any(low > 0 for _, low, _ in found):
+                cells[-1] += " worse"
+        lines.append(f"| {task} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
@@ -204,6 +234,7 @@ def main() -> None:
     """Run all arms on all tasks, or print the table of a run."""
     parser = argparse.ArgumentParser()
     parser.add_argument("pool", type=Path, nargs="?")
+    parser.add_argument("--forecasts", type=Path, help="more lines of the pool, of somebody's forecasts")
     parser.add_argument("--tasks", default="")
     parser.add_argument("--arms", default="")
     parser.add_argument("--seeds", type=int, default=50)
@@ -213,27 +244,39 @@ def main() -> None:
     parser.add_argument("--table", type=Path)
     given = parser.parse_args()
     if given.table is not None:
-        print(table(json.loads(given.table.read_text())["rows"]))
+        rows = json.loads(given.table.read_text())["rows"]
+        print(summary(rows) + "\n\n" + table(rows))
         return
     if given.pool is None:
         parser.error("name a pool")
-    pool = pool_of(f"replay:{given.pool}")
+    with tempfile.TemporaryDirectory() as folder:
+        path = given.pool
+        if given.forecasts is not None:  # members of a gzip file read as one
+            path = Path(folder).resolve() / given.pool.name
+            path.write_bytes(given.pool.read_bytes() + given.forecasts.read_bytes())
+        rows = compared(path, given)
+    print(table(rows))
+
+
+def compared(path: Path, given: argparse.Namespace) -> list[dict[str, Any]]:
+    """The rows of all tasks, and those that the result file had."""
+    pool = pool_of(f"replay:{path}")
     wanted, names = set(filter(None, given.tasks.split(","))), list(filter(None, given.arms.split(",")))
     tasks = [
         task
         for task in sorted(pool.tasks.values(), key=lambda one: one.name)
         if (not wanted or task.name in wanted) and sum(one.ok for one in pool.of_task(task.id)) >= given.least
     ]
+    rows: list[dict[str, Any]] = []
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(given.processes, mp_context=context) as workers:
-        asked = [workers.submit(of_task, str(given.pool), task.id, names, given.seeds) for task in tasks]
-        rows: list[dict[str, Any]] = []
+        asked = [workers.submit(of_task, str(path), task.id, names, given.seeds) for task in tasks]
         for one in as_completed(asked):
-            rows = _with_earlier(given.out, given.pool.name, rows + one.result())
+            rows = _with_earlier(given.out, path.name, rows + one.result())
             if given.out is not None:  # a run that is cut short leaves what it has
-                found = {"pool": given.pool.name, "shares": [round(s, 2) for s in SHARES], "rows": rows}
+                found = {"pool": path.name, "shares": [round(s, 2) for s in SHARES], "rows": rows}
                 given.out.write_text(json.dumps(found) + "\n")
-    print(table(rows))
+    return rows
 
 
 if __name__ == "__main__":
