@@ -18,7 +18,7 @@ from textual.widget import Widget
 from .lines import Line, fitted, harmless, width_of
 from .roles import ROLES
 
-_MOST_STRIPS = 1000
+_MOST_STRIPS = 250
 
 
 class Canvas(ScrollView, can_focus=True, inherit_bindings=False):
