@@ -4,11 +4,9 @@ and verdict.
 
 from __future__ import annotations
 
-import math
 import secrets
 import statistics
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -22,11 +20,12 @@ from ..faults import KernelFault
 from ..lane import Inspection, Program, Progress, Tool
 from ..timing.samples import SIDE_OF_LETTER, Block, BlockOrder, Sample, Side
 from .arguments import arguments_of_launch
+from .forms import KnownCase, no_form, row_major, wrong_form
 from .memory import SharedMemory
 from .process import CandidateProcess, NeedsBuilding, Setting
 from .process import Program as Hosted
 from .trees import placed
-from .wire import GLANCES, ITEM_BYTES, Returned, TensorForm, contiguous, form_of, leaves, same_shape
+from .wire import GLANCES, ITEM_BYTES, Returned, TensorForm, contiguous, form_of
 
 if TYPE_CHECKING:
     from .lane import HostedLane
@@ -45,27 +44,6 @@ _FETCH_S = 20.0
 _KEPT_BYTES = 256 << 20
 
 
-@dataclass
-class _Form:
-    """A case as the oracle learned it."""
-
-    case: Case
-    index: int
-    told: dict[str, Any]
-    forms: list[TensorForm]
-    aliases: list[int | None]
-    offsets: list[int]
-    size: int
-    fetch_ns: int = 0
-    """What copying the outputs from the GPU takes a process that computed nothing."""
-    late_ns: dict[Side, list[int]] = field(default_factory=dict)
-    """By how much each call's outputs took longer to copy than that explains."""
-    decks: dict[Side, Deck] = field(default_factory=dict)
-    estimate_ns: dict[Side, int] = field(default_factory=dict)
-    last: dict[Side, int] = field(default_factory=dict)
-    verified: dict[tuple[Side, int], bytes] = field(default_factory=dict)
-
-
 class HostedSession:
     """See `bench.lane.Session`."""
 
@@ -80,7 +58,7 @@ class HostedSession:
         self._programs: dict[Side, Program] = {}
         self._processes: dict[Side, CandidateProcess] = {}
         self._run = 0
-        self._cases: dict[str, _Form] = {}
+        self._cases: dict[str, KnownCase] = {}
         self._memory: list[SharedMemory] = []
         self._outputs: SharedMemory | None = None
         self._null_ns = 0.0
@@ -120,7 +98,7 @@ class HostedSession:
             )
             forms = [form_of(one) for one in told["output_forms"]]
             offsets, size = placed(forms)
-            self._cases[case.name] = _Form(case, len(self._cases), told, forms, told["aliases"], offsets, size)
+            self._cases[case.name] = KnownCase(case, len(self._cases), told, forms, told["aliases"], offsets, size)
             passing = set(told["passing"]) if passing is None else passing & set(told["passing"])
             self.notes += tuple(note for note in told["notes"] if note not in self.notes)
         if passing:
@@ -190,7 +168,7 @@ class HostedSession:
             self._processes[side] = self._started_process(program, self._setting(side))
         return self._processes[side]
 
-    def _build(self, side: Side, form: _Form | None = None) -> None:
+    def _build(self, side: Side, form: KnownCase | None = None) -> None:
         """Run the program once where it may start compilers, on inputs used for nothing else; with `form`, call
         it too.
         """
@@ -243,7 +221,7 @@ class HostedSession:
             self._calibrate(side)
         return None
 
-    def _check_contents(self, side: Side, form: _Form, count: int) -> Mismatch | None:
+    def _check_contents(self, side: Side, form: KnownCase, count: int) -> Mismatch | None:
         try:
             return self._try_contents(side, form, count)
         except NeedsBuilding as wanted:
@@ -256,7 +234,7 @@ class HostedSession:
             reason = f"it wants to build the extension {wanted} each time it runs"
             raise KernelFault("unsupported", reason) from wanted
 
-    def _try_contents(self, side: Side, form: _Form, count: int) -> Mismatch | None:
+    def _try_contents(self, side: Side, form: KnownCase, count: int) -> Mismatch | None:
         process = self._process(side)
         elapsed: list[int] = []
         for number in range(count):
@@ -273,7 +251,7 @@ class HostedSession:
         return None
 
     def _call(
-        self, process: CandidateProcess, side: Side, form: _Form, number: int, *, make: bool, deadline_s: float
+        self, process: CandidateProcess, side: Side, form: KnownCase, number: int, *, make: bool, deadline_s: float
     ) -> tuple[int, Mismatch | None]:
         """One call on one content: nanoseconds, and what is wrong with what it returned."""
         self._fill(form, number, make=make)
@@ -281,7 +259,7 @@ class HostedSession:
         if not self._gpu:
             self._lane.sweep()
         nanoseconds, returned = process.call(form.index, deadline_s)
-        wrong = self._wrong_form(process, form, returned)
+        wrong = wrong_form(process, form, returned, device=self._lane.device, types=self._defences.types)
         if wrong is not None:
             return nanoseconds, wrong
         places, seen = self._places(returned.forms), b""
@@ -312,14 +290,14 @@ class HostedSession:
             form.verified[side, number] = taken
         return nanoseconds, None
 
-    def _fill(self, form: _Form, number: int, *, make: bool) -> None:
+    def _fill(self, form: KnownCase, number: int, *, make: bool) -> None:
         """Have one content of a case written where candidates read; make: from a fresh seed."""
         paths = [memory.path for memory in self._memory[:2]]
         seed = self._seed() if make else None
         self._ask("fill", case=form.case.model_dump(mode="json"), number=number, seed=seed, paths=paths, write=True)
 
     def _take(
-        self, process: CandidateProcess, side: Side, form: _Form, returned: Returned, nanoseconds: int
+        self, process: CandidateProcess, side: Side, form: KnownCase, returned: Returned, nanoseconds: int
     ) -> tuple[tuple[TensorForm, ...], list[int]]:
         """The outputs' bytes into the parent's memory: their forms there, and where they lie."""
         assert self._outputs is not None
@@ -362,25 +340,15 @@ class HostedSession:
         strides, flat = form.strides, contiguous(form).strides
         with self._outputs.bytes_at(offset, contiguous(form).span_bytes) as view:
             for number, place in enumerate(places):
-                at = self._row_major(place, form.shape, strides, flat)
+                at = row_major(place, form.shape, strides, flat)
                 if bytes(view[at * width : (at + 1) * width]) != seen[number * width : (number + 1) * width]:
                     raise KernelFault("tampered", "it answered before it was done: an output changed after the answer")
-
-    @staticmethod
-    def _row_major(place: int, shape: Sequence[int], strides: Sequence[int], flat: Sequence[int]) -> int:
-        """The row-major number of the element at an offset of a tensor without overlaps."""
-        found = 0
-        for dimension in sorted(range(len(shape)), key=lambda n: -strides[n]):
-            if shape[dimension] > 1 and strides[dimension]:
-                index, place = divmod(place, strides[dimension])
-                found += index * flat[dimension]
-        return found
 
     def _fetch_offset(self) -> int:
         """Where in the mutable area outputs come from the GPU: behind what the reference changes."""
         return max(int(form.told["bytes"][1]) for form in self._cases.values())
 
-    def _changed_input(self, process: CandidateProcess, form: _Form) -> Mismatch | None:
+    def _changed_input(self, process: CandidateProcess, form: KnownCase) -> Mismatch | None:
         """Whether the program changed, on the GPU, an input that the reference leaves alone. (On the cpu it cannot.)"""
         process.fetch(self._deadline_s + _FETCH_S, inputs=True)
         told = form.told
@@ -394,7 +362,7 @@ class HostedSession:
             with before, self._memory[1].bytes_at(starts[number], one.span_bytes) as after:
                 same = before == after
             if not same:
-                return _no_form(form, "changed", "as it was", "It changed an input.", f"input {number}")
+                return no_form(form, "changed", "as it was", "It changed an input.", f"input {number}")
         return None
 
     def _bytes(self, forms: Sequence[TensorForm], offsets: Sequence[int]) -> bytes:
@@ -412,45 +380,6 @@ class HostedSession:
                 else:
                     parts.append(bytes(view))
         return digest.digest() if total > _KEPT_BYTES else b"".join(parts)
-
-    def _wrong_form(self, process: CandidateProcess, form: _Form, returned: Returned) -> Mismatch | None:
-        """What is wrong before any element is looked at: nesting, types, shapes, dtypes, devices, memory."""
-        numbers = list(leaves(returned.tree))
-        if not same_shape(returned.tree, form.told["output_tree"]) or numbers != list(range(len(form.forms))):
-            return _no_form(
-                form,
-                f"{len(returned.forms)} tensors, nested {_nesting(returned.tree)}",
-                f"{len(form.forms)}, nested {_nesting(form.told['output_tree'])}",
-                "What it returned is nested otherwise than what the reference returns.",
-            )
-        for number, want in enumerate(form.forms):
-            name = "output" if len(form.forms) == 1 else f"output {number}"
-            wrong = self._wrong_tensor(process, form, number, want, returned)
-            if wrong is not None:
-                return _no_form(form, *wrong, name)
-        return None
-
-    def _wrong_tensor(
-        self, process: CandidateProcess, form: _Form, number: int, want: TensorForm, returned: Returned
-    ) -> tuple[str, str, str] | None:
-        """What came, what was wanted, and a sentence; None for a tensor of the right form."""
-        got, kind = returned.forms[number], returned.types[number]
-        where = returned.devices[number]
-        wrong = None
-        if (got.dtype, got.shape) != (want.dtype, want.shape):
-            wrong = str(got), str(want), "The output has another shape or dtype than the reference's."
-        elif not self._defences.types:
-            pass
-        elif kind not in ("Tensor", "Parameter"):
-            wrong = kind, "Tensor", "It returned a subclass of Tensor, which may compute later."
-        elif where.partition(":")[0] != self._lane.kind:
-            wrong = where, self._lane.device, "The output is on another device."
-        elif got.overlaps_itself and not want.overlaps_itself:
-            text = "Several elements of the output share memory: it was expanded, not computed."
-            wrong = f"strides {list(got.strides)}", f"strides {list(want.strides)}", text
-        elif form.aliases[number] is None and process.aliases_input(got, returned.addresses[number]):
-            wrong = "memory of an input", "memory of its own", "The output is memory of an input: it was not computed."
-        return wrong
 
     # -- timing --------------------------------------------------------------------------------------------------
 
@@ -481,7 +410,7 @@ class HostedSession:
         quartiles = statistics.quantiles(trips, n=4)
         self.clock_spread_ns = (quartiles[2] - quartiles[0]) / 1.349  # the normal law's sigma
 
-    def _null_trip(self, process: CandidateProcess, form: _Form) -> int:
+    def _null_trip(self, process: CandidateProcess, form: KnownCase) -> int:
         """Nanoseconds of a call that computes nothing, and of looking at what it returned where that is part of one."""
         nanoseconds, returned = process.call(form.index, self._deadline_s)
         places = self._places(returned.forms)
@@ -505,7 +434,7 @@ class HostedSession:
                     samples.append(Sample(side, index, self._sample(side, form), None, place))
         return (Block(order, tuple(samples), group),)
 
-    def _sample(self, side: Side, form: _Form) -> float:
+    def _sample(self, side: Side, form: KnownCase) -> float:
         """Nanoseconds of one cold call, whose output is checked."""
         begin = machine.seconds()
         process = self._process(side)
@@ -564,19 +493,3 @@ class HostedSession:
         finally:
             while self._memory:
                 self._memory.pop().close()
-
-
-def _no_form(form: _Form, got: str, want: str, explanation: str, name: str = "output") -> Mismatch:
-    total = sum(math.prod(one.shape) for one in form.forms)
-    return Mismatch(
-        case=form.case.name, tensor=name, index=(), got=got, want=want, error=None, limit=None, wrong=total,
-        total=total, explanation=explanation,
-    )  # fmt: skip
-
-
-def _nesting(tree: Any) -> str:
-    if isinstance(tree, list):
-        return f"({', '.join(map(_nesting, tree))[:80]})"
-    if isinstance(tree, dict) and "dict" in tree:
-        return f"dict of {', '.join(tree['dict'])[:80]}"
-    return "tensor" if isinstance(tree, dict) and "tensor" in tree else "value"
