@@ -31,6 +31,7 @@ _REWORDED: tuple[tuple[re.Pattern[str], _Replacement], ...] = tuple(
         (r"(`kforecast search resume [^`]*`)(?: first,[^.]*| goes on)?", _new_search),
         (r"`kforecast search report [^`]*`", 'get_status(id=kernel_id, detail="full")'),
         (r"`kforecast (?:status|search list)`", _ALL),
+        (r"`kforecast search stop[^`]*`", "stop"),
         (r"`kforecast measure[^`]*`", "measure_kernel"),
         (r"`kforecast (?:facts|forecast(?![^`]*--yes))[^`]*`", "forecast_kernel"),
         (r"Upgrade kforecast, or", "It was upgraded while this server ran: have the client restart the server. Or"),
