@@ -131,7 +131,7 @@ Generator = Annotated[
     ),
 ]
 PolicyName = Annotated[
-    str, Field(max_length=40, description="How the tree grows: puct (default), or halving for generator tune.")
+    str, Field(max_length=40, description="How the tree grows: gain (default), puct, or halving for generator tune.")
 ]
 Model = Annotated[
     str | None, Field(max_length=200, description="The hosted model of generator llm; else leave it out.")

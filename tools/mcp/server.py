@@ -156,7 +156,7 @@ def _searcher(roots: Roots) -> Callable[..., Any]:
         task: given.Task = None,
         device: given.Device = None,
         generator: given.Generator = "agent",
-        policy: given.PolicyName = "puct",
+        policy: given.PolicyName = "gain",
         model: given.Model = None,
         request_key: given.RequestKey = None,
     ) -> Annotated[CallToolResult, SearchAnswer]:

@@ -250,7 +250,10 @@ def node_id(search_id: str, parent_id: str, ordinal: int) -> str:
 def to_row(event: AnyEvent, ordinal: int) -> LoggedEvent:
     """The event as the store keeps it."""
     about = getattr(event, "node", None) or getattr(event, "parent", None)
-    text = event.model_dump_json(exclude_defaults=True)
+    config = getattr(event, "config", None)
+    text = event.model_dump_json(exclude_defaults=True, exclude={"config"} if config is not None else None)
+    if config is not None:  # whole: what a default was is no secret of the version that wrote it
+        text = f'{{"config":{config.model_dump_json()}' + ("," if len(text) > 2 else "") + text[1:]
     # `kind` is a default, and the one that must stand there.
     body = f'{{"kind":"{event.kind}"' + ("," if len(text) > 2 else "") + text[1:]
     return LoggedEvent(ordinal, event.kind, about, event.clock, body)
