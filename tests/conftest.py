@@ -33,17 +33,28 @@ def private_places(
         monkeypatch.delenv(f"KFORECAST_{name}", raising=False)
 
 
-MEASURING = ("app", "bench/broker", "bench/devices", "bench/test_", "exploits", "tools/mcp", "tools/search")
-"""What measures, and counts the processes that are left: one after the other, on one worker of a parallel run."""
+TOGETHER = {
+    "exploits": ("exploits",),
+    "bench": ("bench/broker", "bench/devices", "bench/hosted", "bench/programs", "bench/test_"),
+    "faces": ("app", "tools/mcp", "tools/search"),
+}
+"""Tests that stay out of each other's way in a parallel run: those of a group, which measure, or count what is left.
+
+xdist 3.8 does not see groups under pytest 9.2; until it does, single tests go to any worker.
+"""
 
 
+@pytest.hookimpl(tryfirst=True)  # xdist reads the groups in the same hook
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests marked `gpu` need an NVIDIA driver with a device; tests that measure stay out of each other's way."""
+    """Tests marked `gpu` need an NVIDIA driver with a device, and go one after the other."""
     here = Path(__file__).parent
     no_gpu = not (Path("/dev/nvidiactl").exists() or any(Path("/proc/driver/nvidia/gpus").glob("*")))
     for item in items:
-        gpu = item.get_closest_marker("gpu") is not None
-        if gpu and no_gpu:
-            item.add_marker(pytest.mark.skip(reason="needs an NVIDIA GPU"))
-        if gpu or item.path.relative_to(here).as_posix().startswith(MEASURING):
-            item.add_marker(pytest.mark.xdist_group("device"))
+        place = item.path.relative_to(here).as_posix()
+        groups = [name for name, places in TOGETHER.items() if place.startswith(places)]
+        if item.get_closest_marker("gpu") is not None:
+            groups = ["gpu"]
+            if no_gpu:
+                item.add_marker(pytest.mark.skip(reason="needs an NVIDIA GPU"))
+        for name in groups:
+            item.add_marker(pytest.mark.xdist_group(name))
