@@ -171,6 +171,7 @@ def run(job: Job) -> dict[str, Any]:
         "search": result.search_id,
         "seed_id": result.seed_id,
         "state": result.state,
+        "reason": result.reason,
         "best": None if best is None else best.model_dump(mode="json"),
         "spent": result.spent,
         "wall_s": round(begin.elapsed, 2),

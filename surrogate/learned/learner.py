@@ -11,6 +11,7 @@ P(correct) is the model's for this kernel, and the share of right ones among the
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -85,15 +86,20 @@ class _Table:
 
 
 class Learner:
-    """model: trained on other tasks; None: nothing is known beforehand."""
+    """model: trained on other tasks; None: nothing is known beforehand. Threads may share it."""
 
     def __init__(self, model: Model | None) -> None:
         self._model = model
         self._likeness = Likeness()
         self._shapes: dict[tuple[str, ...], _Shape] = {}
+        self._turn = threading.Lock()
 
     def guesses(self, seen: Sequence[Seen], candidates: Sequence[Side]) -> list[Guess]:
         """What the measured kernels let expect of others. The result depends on the arguments alone."""
+        with self._turn:
+            return self._guesses(seen, candidates)
+
+    def _guesses(self, seen: Sequence[Seen], candidates: Sequence[Side]) -> list[Guess]:
         right = [one for one in seen if one.log2 is not None]
         sides = [*(one.side for one in right), *candidates]
         table = self._table(sides)

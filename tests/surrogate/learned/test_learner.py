@@ -4,6 +4,7 @@ counts."""
 from __future__ import annotations
 
 import random
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from hypothesis import given, settings
@@ -111,3 +112,13 @@ def _agreement(told: list[Guess], truths: list[float]) -> float:
     """Share of pairs in the right order."""
     pairs = [(i, j) for i in range(len(truths)) for j in range(i)]
     return sum((told[i].mean - told[j].mean) * (truths[i] - truths[j]) > 0 for i, j in pairs) / len(pairs)
+
+
+def test_threads_may_share_a_learner() -> None:
+    kernels = [kernel(f"a += {n};") for n in range(40)]
+    alone = [Learner(None).guesses([seen(SEED, 0.0)], [side(one)])[0].mean for one in kernels]
+    for _ in range(5):
+        shared = Learner(None)
+        with ThreadPoolExecutor(8) as pool:
+            told = list(pool.map(lambda one: shared.guesses([seen(SEED, 0.0)], [side(one)])[0].mean, kernels))
+        assert told == pytest.approx(alone)

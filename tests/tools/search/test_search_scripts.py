@@ -31,7 +31,8 @@ def test_live_searches_in_small(tmp_path: Path) -> None:
     found = json.loads((tmp_path / "live.json").read_text())
     rows = {row["arm"]: row for row in found["rows"]}
     assert rows.keys() == {"gain+learned-here", "control-random", "control-all"}
-    assert all(row["state"] == "completed" and row["spent"]["measurements"] == 3 for row in rows.values()), rows
+    ends = {arm: (row.get("error") or row["reason"], row.get("state"), row.get("spent")) for arm, row in rows.items()}
+    assert all(state == "completed" and spent["measurements"] == 3 for _, state, spent in ends.values()), ends
     assert all(row["curve"][0][3] == 1.0 for row in rows.values())
     assert len({row["seed_id"] for row in rows.values()}) == 1
     assert (tmp_path / "live.jsonl.gz").stat().st_size > 0
