@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import random
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import pytest
 from hypothesis import given, settings
@@ -116,9 +117,12 @@ def _agreement(told: list[Guess], truths: list[float]) -> float:
 
 def test_threads_may_share_a_learner() -> None:
     kernels = [kernel(f"a += {n};") for n in range(40)]
-    alone = [Learner(None).guesses([seen(SEED, 0.0)], [side(one)])[0].mean for one in kernels]
+
+    def mean(learner: Learner, one: Kernel) -> float:
+        return learner.guesses([seen(SEED, 0.0)], [side(one)])[0].mean
+
+    alone = [mean(Learner(None), one) for one in kernels]
     for _ in range(5):
-        shared = Learner(None)
         with ThreadPoolExecutor(8) as pool:
-            told = list(pool.map(lambda one: shared.guesses([seen(SEED, 0.0)], [side(one)])[0].mean, kernels))
+            told = list(pool.map(partial(mean, Learner(None)), kernels))
         assert told == pytest.approx(alone)
