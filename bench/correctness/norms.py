@@ -12,7 +12,9 @@ import numpy as np
 from ..tasks.dtypes import Array, ArrayModule
 
 CHUNK = 1 << 20
-"""Elements looked at in one go."""
+"""Elements looked at in one go: what stays in a processor's cache."""
+DEVICE_CHUNK = 1 << 23
+"""The same on a GPU, where each step costs launches and a wait."""
 TAIL_SHARE = 0.001
 """The tail norm is the error that this share of the elements may exceed."""
 HEADROOM = 3.0
@@ -66,21 +68,26 @@ class Scale:
         row_rms = xp.sqrt(mean_squares) * (peak or 1.0)
         return cls(golden.reshape(-1), row_rms, row, None if given is None else given.reshape(-1))
 
+    @property
+    def chunk(self) -> int:
+        """Elements looked at in one go where the golden values lie."""
+        return CHUNK if isinstance(self.golden, np.ndarray) else DEVICE_CHUNK
+
     def parts(self) -> Iterator[slice]:
-        """The flat elements in pieces of about CHUNK: whole rows, or pieces of one row where rows are longer."""
-        total = self.golden.size
-        if self.row <= CHUNK:
-            step = CHUNK // self.row * self.row
+        """The flat elements in pieces of about `chunk`: whole rows, or pieces of one row where rows are longer."""
+        total, chunk = self.golden.size, self.chunk
+        if self.row <= chunk:
+            step = chunk // self.row * self.row
             yield from (slice(start, min(total, start + step)) for start in range(0, total, step))
             return
         for start in range(0, total, self.row):
             stop = start + self.row
-            yield from (slice(at, min(stop, at + CHUNK)) for at in range(start, stop, CHUNK))
+            yield from (slice(at, min(stop, at + chunk)) for at in range(start, stop, chunk))
 
     def error(self, candidate: Array, part: slice, xp: ArrayModule) -> Array:
         """|candidate - golden| / scale of one of the `parts`, f64; NaN or infinite where either side is."""
         golden = self.golden[part]
-        if self.row <= CHUNK:
+        if self.row <= self.chunk:
             rms = xp.repeat(self.row_rms[part.start // self.row : part.stop // self.row], self.row)
         else:
             rms = self.row_rms[part.start // self.row]

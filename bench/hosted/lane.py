@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -78,6 +79,12 @@ class HostedLane:
         if self._zygote is None:
             self._zygote = Zygote()
         return self._zygote
+
+    def release(self) -> None:
+        """Have the oracle let go of what a session needed; one that cannot any more is ended."""
+        if self._oracle is not None and self._oracle.alive:
+            with contextlib.suppress(DeviceError):  # it closed itself, which releases everything
+                self._oracle.ask("release")
 
     def warm_up(self) -> None:
         """Start both, without waiting: importing torch takes seconds."""

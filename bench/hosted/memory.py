@@ -5,14 +5,20 @@ from __future__ import annotations
 import ctypes
 import errno
 import fcntl
+import hashlib
 import mmap
 import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 from ...store.errors import DeviceError
 
 # <linux/fcntl.h>; Python's fcntl module has no F_SEAL_FUTURE_WRITE before 3.13.
 _F_ADD_SEALS, _F_SEAL_SHRINK, _F_SEAL_GROW, _F_SEAL_FUTURE_WRITE = 1033, 0x2, 0x4, 0x10
 _MOST_AT_ONCE = 1 << 30
+_PIECE = 32 << 20
+_READERS = 8
+"""Threads that read large memory: one alone does not use a machine's bandwidth."""
 
 
 class SharedMemory:
@@ -47,6 +53,31 @@ class SharedMemory:
             self.view.close()
             os.close(self.file)
             self.file = -1
+
+
+def same_bytes(one: memoryview, other: memoryview) -> bool:
+    """Whether two views hold the same bytes, at the speed of memcmp(3)."""
+    import numpy as np
+
+    if one.nbytes != other.nbytes:
+        return False
+    left, right = (np.frombuffer(view, dtype=np.uint8) for view in (one, other))
+    libc = ctypes.CDLL(None)
+    return bool(
+        libc.memcmp(ctypes.c_void_p(left.ctypes.data), ctypes.c_void_p(right.ctypes.data), ctypes.c_size_t(left.size))
+        == 0
+    )
+
+
+def digest_of(views: Sequence[memoryview]) -> bytes:
+    """A digest of views in this order: BLAKE2b of the digests of their pieces, which threads compute."""
+    pieces = [view[at : at + _PIECE] for view in views for at in range(0, view.nbytes, _PIECE)]
+    with ThreadPoolExecutor(min(_READERS, os.cpu_count() or 1)) as pool:
+        found = list(pool.map(lambda piece: hashlib.blake2b(piece).digest(), pieces))
+    for piece in pieces:
+        piece.release()
+    sizes = ",".join(str(view.nbytes) for view in views)
+    return hashlib.blake2b(b"".join(found) + sizes.encode()).digest()
 
 
 class _Piece(ctypes.Structure):

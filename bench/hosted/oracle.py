@@ -22,6 +22,7 @@ from ...store.errors import KforecastError
 from ...store.models import Case, Mismatch, Task
 from ..devices.cuda.channel import Channel, ChannelClosed
 from .judge import Gate, Reference, around, gate, lower_inputs, null_outputs
+from .pinning import pin, unpin
 from .problems import CannotRun, Definition, GpuModeDefinition, TensorDefinition, array_of, define
 from .trees import dense_clone, flatten, form, placed, unflatten, view_at
 from .wire import TensorForm, form_of
@@ -74,15 +75,14 @@ class Oracle:
         self._device = device
         self._tasks: dict[str, _Opened] = {}
         self._maps: dict[str, mmap.mmap] = {}
+        self._pinned: set[str] = set()
         self._current: _Opened | None = None
 
     # -- tasks ---------------------------------------------------------------------------------------------------
 
     def open(self, task_id: str, task: dict[str, Any] | None, seed: int) -> dict[str, Any]:
         """Make a task the current one. seed: for the weights and what modules are constructed with."""
-        for name in self._maps:
-            self._maps[name].close()
-        self._maps.clear()
+        self._unmap()
         opened = self._tasks.get(task_id)
         if opened is None:
             if task is None:
@@ -279,12 +279,35 @@ class Oracle:
                 self._maps[path] = mmap.mmap(file, 0)
             finally:
                 os.close(file)
+            if self._device != "cpu" and pin(self._maps[path], writable=True):
+                self._pinned.add(path)
         return self._maps[path]
+
+    def _unmap(self) -> None:
+        for path, area in self._maps.items():
+            if path in self._pinned:
+                unpin(area)
+            area.close()
+        self._maps.clear()
+        self._pinned.clear()
 
     def map(self, paths: list[str]) -> dict[str, Any]:
         """Map shared memory for writing, before its parent seals it."""
         for path in paths:
             self._map(path)
+        return {}
+
+    def release(self) -> dict[str, Any]:
+        """Let go of what the last session needed: shared memory, contents, their memory on the GPU."""
+        self._unmap()
+        if self._current is not None:
+            self._current.contents.clear()
+        if self._device != "cpu":
+            import torch
+
+            torch.cuda.empty_cache()
+            if "cupy" in sys.modules:
+                sys.modules["cupy"].get_default_memory_pool().free_all_blocks()
         return {}
 
     def _opened(self) -> _Opened:
@@ -422,6 +445,8 @@ def main() -> None:
     """usage: oracle CONTROL_FD DEVICE"""
     channel = Channel(socket.socket(fileno=int(sys.argv[1])))
     device = sys.argv[2]
+    # cupy's default, reductions by CUB templates, takes seconds of compiling for each array kernel.
+    os.environ["CUPY_ACCELERATORS"] = ""
     try:
         import torch
 

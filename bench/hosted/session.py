@@ -21,7 +21,7 @@ from ..lane import Inspection, Program, Progress, Tool
 from ..timing.samples import SIDE_OF_LETTER, Block, BlockOrder, Sample, Side
 from .arguments import arguments_of_launch
 from .forms import KnownCase, no_form, row_major, wrong_form
-from .memory import SharedMemory
+from .memory import SharedMemory, digest_of, same_bytes
 from .process import CandidateProcess, NeedsBuilding, Setting
 from .process import Program as Hosted
 from .trees import placed
@@ -41,7 +41,7 @@ _LATE_NS = 1_000_000
 _LATE_CALLS = 5
 """So many calls in a row must all be late."""
 _FETCH_S = 20.0
-_KEPT_BYTES = 256 << 20
+_KEPT_BYTES = 64 << 20
 
 
 class HostedSession:
@@ -360,26 +360,22 @@ class HostedSession:
                 continue
             before = self._memory[0].bytes_at(offset, one.span_bytes)
             with before, self._memory[1].bytes_at(starts[number], one.span_bytes) as after:
-                same = before == after
+                same = same_bytes(before, after)
             if not same:
                 return no_form(form, "changed", "as it was", "It changed an input.", f"input {number}")
         return None
 
     def _bytes(self, forms: Sequence[TensorForm], offsets: Sequence[int]) -> bytes:
         """The outputs for comparing with those of an equal call: themselves, or a digest of large ones."""
-        import hashlib
-
         assert self._outputs is not None
-        total = sum(form.span_bytes for form in forms)
-        digest = hashlib.blake2b()
-        parts = []
-        for form, offset in zip(forms, offsets, strict=True):
-            with self._outputs.bytes_at(offset, form.span_bytes) as view:
-                if total > _KEPT_BYTES:
-                    digest.update(view)
-                else:
-                    parts.append(bytes(view))
-        return digest.digest() if total > _KEPT_BYTES else b"".join(parts)
+        views = [
+            self._outputs.bytes_at(offset, form.span_bytes) for form, offset in zip(forms, offsets, strict=True)
+        ]
+        total = sum(view.nbytes for view in views)
+        kept = digest_of(views) if total > _KEPT_BYTES else b"".join(views)
+        for view in views:
+            view.release()
+        return kept
 
     # -- timing --------------------------------------------------------------------------------------------------
 
@@ -490,6 +486,7 @@ class HostedSession:
     ) -> None:
         try:
             self._end_processes()
+            self._lane.release()
         finally:
             while self._memory:
                 self._memory.pop().close()

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from .confine import confine, die_with_parent, enter_namespaces, limit, stay_readable
+from .pinning import pin
 from .trees import flatten, form, placed, unflatten, view_at
 from .wire import (
     CALL,
@@ -81,6 +82,8 @@ class _Worker:
             torch.cuda.set_device(self._device)
             torch.zeros(1, device=self._device)
             self._synchronize = torch.cuda.synchronize
+            for area, writable in zip(self._areas, (False, True), strict=True):
+                pin(area, writable=writable)
         if spec["entry"] is None:
             return
         sys.path.insert(0, str(Path.cwd() / "program"))
