@@ -58,7 +58,7 @@ class Service:
         """
         try:
             job = self._job(request)
-            lane = self._open(hosted=runs_hosted(job.candidate.language))
+            lane = self._open(hosted=runs_hosted(*(side.language for side in (job.candidate, job.baseline) if side)))
             if self._ahead is not None:
                 self._ahead.settle(job.candidate.id)
             measurement = measure(

@@ -35,9 +35,11 @@ def ordinal_of(device: str) -> int:
     return int(normal_name(device).partition(":")[2] or 0)
 
 
-def runs_hosted(language: Language) -> bool:
-    """Whether programs of this language run in a device's host-code lane for Python."""
-    return language == "torch"
+def runs_hosted(*languages: Language) -> bool:
+    """Whether a measurement whose sides are of these languages runs in a device's host-code lane for Python: beside a
+    Python program device code is launched from Python, too.
+    """
+    return "torch" in languages
 
 
 def open_lane(device: str, profile: Callable[[str], Mapping[str, Any] | None] = lambda device_id: None) -> Lane:

@@ -10,10 +10,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from ...store.errors import DeviceError, InputError
+from ...store.errors import DeviceError, InputError, UnsupportedError
 from ...store.models import Case, Kernel, Task
 from ...store.models import Lane as LaneName
 from ..devices.cpu import machine
+from ..devices.cuda.compiling import compile_for, constants_of
+from ..devices.cuda.device import DeviceFacts, device_facts
 from ..devices.cuda.monitor import Monitor
 from ..faults import KernelFault
 from ..header.signature import Signature
@@ -100,13 +102,31 @@ class HostedLane:
         """What a candidate's process writes to push its inputs out of a GPU's L2 cache; 0 on the cpu."""
         if self.kind == "cpu":
             return 0
-        from ..devices.cuda.device import device_facts
-
-        return 2 * device_facts(int(self.device.partition(":")[2] or 0)).l2_bytes
+        return 2 * self._facts.l2_bytes
 
     def compile(self, kernel: Kernel, signatures: Sequence[Signature], task: Task | None = None) -> Build:
-        """Check the syntax; extensions are built where the program asks for them."""
-        return compile_torch(kernel)
+        """Check a Python program's syntax (extensions are built where it asks for them); on a GPU compile device code.
+
+        Raises UnsupportedError for every other language.
+        """
+        if kernel.language == "torch":
+            return compile_torch(kernel)
+        if self.kind == "cpu" or kernel.language == "c":
+            raise UnsupportedError(
+                f"a {kernel.language} kernel does not run in the host-code lane of {self.device}",
+                value=kernel.name,
+                next_step="Compare PyTorch programs with PyTorch programs, or with CUDA and Triton kernels on a GPU.",
+            )
+        return compile_for(self._facts, kernel, signatures, task)
+
+    @property
+    def _facts(self) -> DeviceFacts:
+        return device_facts(int(self.device.partition(":")[2] or 0))
+
+    @property
+    def constants(self) -> dict[str, int]:
+        """Names that the geometry of device code may use; none on the cpu."""
+        return {} if self.kind == "cpu" else constants_of(self._facts)
 
     def floor_us(self, task: Task, case: Case) -> float | None:
         """None: what a problem necessarily moves and computes is not known."""

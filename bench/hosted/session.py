@@ -20,6 +20,7 @@ from ..faults import KernelFault
 from ..lane import Inspection, Program, Progress, Tool
 from ..timing.samples import SIDE_OF_LETTER, Block, BlockOrder, Sample, Side
 from .arguments import arguments_of_launch
+from .device_code import NOTE, as_hosted
 from .forms import KnownCase, no_form, row_major, wrong_form
 from .memory import SharedMemory, digest_of, same_bytes
 from .process import CandidateProcess, NeedsBuilding, Setting
@@ -76,7 +77,9 @@ class HostedSession:
     # -- sides and cases -----------------------------------------------------------------------------------------
 
     def add(self, side: Side, program: Program) -> None:
-        self._programs[side] = program
+        self._programs[side] = as_hosted(program, self._task, self._lane.constants)
+        if self._programs[side] is not program:
+            self.notes += (NOTE,)
 
     def _open(self) -> dict[str, Any]:
         answer = self._ask("open", task_id=self._task.id, task=None, seed=self._weight_seed)

@@ -13,13 +13,12 @@ from typing import Any
 from ....store.errors import DeviceError, InputError, KforecastError
 from ....store.models import Case, Kernel, Launch, Task
 from ....store.models import Lane as LaneName
-from ...header.entry import instantiate
 from ...header.signature import Signature
 from ...languages.build import Build
 from ...languages.cuda.compile import compile_cuda
-from ...languages.triton.compile import compile_triton
 from ...tasks.floor import DeviceRates, floor_us
 from .clock import ClockCost, clock_cost
+from .compiling import COMPILE_S, compile_for, constants_of
 from .device import DeviceFacts, device_facts, require_packages
 from .helpers import Helper, HelperDied, Launchers
 from .monitor import Monitor
@@ -51,7 +50,7 @@ class CudaLane:
         self.device_id = self.facts.uuid
         self.monitor = Monitor(ordinal)
         self.rates = rates
-        self.compile_deadline_s = 60.0
+        self.compile_deadline_s = COMPILE_S
         self._handle = ""
         self._slab_bytes = 0
         self._launchers: Launchers | None = None
@@ -64,19 +63,12 @@ class CudaLane:
 
     def compile(self, kernel: Kernel, signatures: Sequence[Signature], task: Task | None = None) -> Build:
         """Compile with NVRTC or Triton for this GPU's architecture, in the sandboxed pool. Needs no device."""
-        if kernel.language == "triton":
-            assert task is not None, "Triton kernels are compiled for a task's cases"
-            return compile_triton(kernel, task, signatures, arch=self.facts.arch, constants=self.constants)
-        names = {}
-        for launch in kernel.launches:
-            values = {**self.constants, **kernel.tunables}
-            names[launch.entry] = instantiate(launch.entry, signatures, values).expression
-        return compile_cuda(kernel, names, arch=self.facts.arch, deadline_s=self.compile_deadline_s)
+        return compile_for(self.facts, kernel, signatures, task, deadline_s=self.compile_deadline_s)
 
     @property
     def constants(self) -> dict[str, int]:
         """Names that geometry may use."""
-        return {"WARP": 32, "SM_COUNT": self.facts.sm_count, "SMEM_MAX": self.facts.smem_max}
+        return constants_of(self.facts)
 
     # -- processes -----------------------------------------------------------------------------------------------
 

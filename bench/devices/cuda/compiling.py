@@ -1,0 +1,41 @@
+"""Compile a kernel for one GPU, by its language: what both of the device's lanes run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ....store.models import Kernel, Task
+from ...header.entry import instantiate
+from ...header.signature import Signature
+from ...languages.build import Build
+from ...languages.cuda.compile import compile_cuda
+from ...languages.triton.compile import compile_triton
+from .device import DeviceFacts
+
+COMPILE_S = 60.0
+
+
+def constants_of(facts: DeviceFacts) -> dict[str, int]:
+    """Names that geometry may use: a warp's width, the multiprocessors, the bytes of shared memory a block may have."""
+    return {"WARP": 32, "SM_COUNT": facts.sm_count, "SMEM_MAX": facts.smem_max}
+
+
+def compile_for(
+    facts: DeviceFacts,
+    kernel: Kernel,
+    signatures: Sequence[Signature],
+    task: Task | None = None,
+    *,
+    deadline_s: float = COMPILE_S,
+) -> Build:
+    """Compile with NVRTC or Triton for a GPU's architecture, in the sandboxed pool. Needs no device. task: see
+    `bench.lane.Lane.compile`.
+    """
+    constants = constants_of(facts)
+    if kernel.language == "triton":
+        assert task is not None, "Triton kernels are compiled for a task's cases"
+        return compile_triton(kernel, task, signatures, arch=facts.arch, constants=constants)
+    names = {}
+    for launch in kernel.launches:
+        names[launch.entry] = instantiate(launch.entry, signatures, {**constants, **kernel.tunables}).expression
+    return compile_cuda(kernel, names, arch=facts.arch, deadline_s=deadline_s)
