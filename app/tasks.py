@@ -69,7 +69,7 @@ def show_command(name: str, as_json: bool) -> None:
 @tasks_command.command("copy", epilog=EPILOG)
 @click.argument("name", shell_complete=complete_task)
 @click.argument("target", type=click.Path(path_type=Path), default=".", metavar="[FOLDER|FILE]")
-@click.option("--language", "-l", type=click.Choice(["c", "cuda"]), default="c", show_default=True)
+@click.option("--language", "-l", type=click.Choice(["c", "cuda", "torch"]), default="c", show_default=True)
 @click.option("--role", "-r", type=click.Choice(["seed", "tuned", "library"]), default="seed", show_default=True)
 @json_option
 def copy_command(*, name: str, target: Path, language: Any, role: Any, as_json: bool) -> None:

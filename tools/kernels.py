@@ -7,14 +7,14 @@ import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-from ..bench.devices.catalogue import device_kind, normal_name, runs_hosted
+from ..bench.devices.catalogue import device_kind, normal_name
 from ..bench.header.load import Geometry, load_kernel
 from ..bench.header.options import is_cpp
 from ..bench.languages.c import toolchain as c_toolchain
 from ..bench.languages.torch import toolchain as torch_toolchain
-from ..bench.tasks.builtin import builtin_kernel, builtin_names, builtin_task
+from ..bench.tasks.builtin import ShippedLanguage, builtin_kernel, builtin_names, builtin_task
 from ..bench.tasks.load import resolve_task
 from ..bench.tasks.peers import peer_task
 from ..store import kernels, tasks
@@ -196,11 +196,11 @@ def find_baseline(store: Store, named: str | None, candidate: Named) -> tuple[Na
             value=f"{found.called}: {found.task.name}; {candidate.called}: {candidate.task.name}",
             next_step="Give both the same task; an inline task must be the same text in both files.",
         )
-    if runs_hosted(found.kernel.language) != runs_hosted(language):
+    if {"c", "torch"} == {found.kernel.language, language}:
         raise InputError(
             "baseline and candidate run in different lanes, whose times do not compare",
             value=f"{found.called} ({found.kernel.language}), {candidate.called} ({language})",
-            next_step="Compare PyTorch programs with PyTorch programs.",
+            next_step="Compare PyTorch programs with each other or, on a GPU, with CUDA and Triton kernels.",
         )
     return found, "asked for"
 
@@ -228,25 +228,25 @@ def _of_problem(store: Store, named: str | None, candidate: Named) -> tuple[Name
 
 
 def _shipped(task: Task, language: Language, role: str) -> Path | None:
-    """Triton kernels run where CUDA's do, in the same lane: the shipped CUDA kernels are theirs to beat as well."""
-    if task.name not in builtin_names() or builtin_task(task.name).id != task.id or language == "torch":
+    """Triton kernels run where CUDA's do: the shipped CUDA kernels are theirs to beat as well. On a GPU the library is
+    PyTorch for every language.
+    """
+    if task.name not in builtin_names() or builtin_task(task.name).id != task.id:
         return None
-    shipped: Literal["c", "cuda"] = "c" if language == "c" else "cuda"
+    shipped: ShippedLanguage = "c" if language == "c" else "torch" if role == "library" else "cuda"
+    if language == "torch" and shipped != "torch":
+        return None
     return builtin_kernel(task.name, shipped, role)  # type: ignore[arg-type]  # checked against ROLES by the caller
 
 
-def _no_such_role(candidate: Named, role: str) -> InputError | UnsupportedError:
-    if role == "library" and candidate.kernel.language in ("cuda", "triton"):
-        return UnsupportedError(
-            "a library baseline on a GPU needs the host-code lane, which this version does not have",
-            value=candidate.task.name,
-            next_step="Compare with `--baseline tuned` or `--baseline seed`.",
-        )
-    offered = [r for r in ROLES if _shipped(candidate.task, candidate.kernel.language, r) is not None]
+def _no_such_role(candidate: Named, role: str) -> InputError:
+    language = candidate.kernel.language
+    offered = [r for r in ROLES if _shipped(candidate.task, language, r) is not None]
+    other = "a file" if language == "c" else "a PyTorch file that has a kernel header"
     return InputError(
-        f"the task has no {role} kernel in {candidate.kernel.language}",
+        f"the task comes with no {role} kernel for {language}",
         value=candidate.task.name,
-        next_step=f"It has: {', '.join(offered) or 'none'}. Or give a file as the baseline.",
+        next_step=f"It has: {', '.join(offered) or 'none'}. Or give {other} as the baseline.",
     )
 
 

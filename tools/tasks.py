@@ -6,21 +6,25 @@ import secrets
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from typing import Literal, get_args
+from typing import get_args
 
 from pydantic import BaseModel, ConfigDict
 
-from ..bench.tasks.builtin import builtin_kernel, builtin_names, builtin_task
+from ..bench.tasks.builtin import (
+    SUFFIX,
+    ShippedLanguage,
+    ShippedRole,
+    builtin_kernel,
+    builtin_names,
+    builtin_task,
+)
 from ..bench.tasks.floor import compulsory_bytes, operations
 from ..bench.tasks.load import load_task
 from ..store.errors import InputError, UnsupportedError
 from ..store.models import Case, Precision, Task, Tensor
 
-KernelLanguage = Literal["c", "cuda"]
-KernelRole = Literal["seed", "tuned", "library"]
-LANGUAGES: tuple[KernelLanguage, ...] = get_args(KernelLanguage)
-ROLES: tuple[KernelRole, ...] = get_args(KernelRole)
-_SUFFIX = {"c": ".c", "cuda": ".cu"}
+LANGUAGES: tuple[ShippedLanguage, ...] = get_args(ShippedLanguage)
+ROLES: tuple[ShippedRole, ...] = get_args(ShippedRole)
 
 
 class TaskLine(BaseModel):
@@ -35,12 +39,14 @@ class TaskLine(BaseModel):
 
 
 class ShippedKernel(BaseModel):
-    """A kernel that comes with a task. `seed` is plain and right, `tuned` is fast, `library` calls one."""
+    """A kernel that comes with a task. `seed` is plain and right, `tuned` is fast, `library` calls one (torch: its own
+    operation, for GPUs).
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    language: KernelLanguage
-    role: KernelRole
+    language: ShippedLanguage
+    role: ShippedRole
     path: str
 
 
@@ -107,7 +113,7 @@ def show_task(name_or_path: str) -> TaskDetail:
     )
 
 
-def copy_kernel(name: str, target: Path, *, language: KernelLanguage = "c", role: KernelRole = "seed") -> Path:
+def copy_kernel(name: str, target: Path, *, language: ShippedLanguage = "c", role: ShippedRole = "seed") -> Path:
     """Copy a kernel that comes with a task into a folder, or to a file name, and return the new file.
 
     Raises InputError for a task or kernel there is not, and where a file of that name exists already: nothing is
@@ -119,9 +125,9 @@ def copy_kernel(name: str, target: Path, *, language: KernelLanguage = "c", role
         step = f"It comes with: {there}." if there else "It comes with no kernels."
         raise InputError(f"the task {name} has no {role} kernel in {language}", value=role, next_step=step)
     if target.is_dir() or not target.suffix:
-        target = target / f"{name}{_SUFFIX[language]}"
-    if target.suffix != _SUFFIX[language]:
-        step = f"Give a folder, or a name that ends with {_SUFFIX[language]}."
+        target = target / f"{name}{SUFFIX[language]}"
+    if target.suffix != SUFFIX[language]:
+        step = f"Give a folder, or a name that ends with {SUFFIX[language]}."
         raise InputError(f"the file name does not say {language}", value=target, next_step=step)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -51,13 +51,18 @@ def as_hosted(program: Program, task: Task, constants: Mapping[str, int]) -> Pro
     hosted = {
         "language": "torch",
         "name": _FILE,
-        "source": resources.files(__package__).joinpath(_FILE).read_text(encoding="utf-8"),
+        "source": launcher_text(),
         "includes": {PLAN: json.dumps(plan)},
         "launches": (Launch(entry=Launcher.__name__, args=arguments),),
         "scratch": (),
         "tunables": {},
     }
     return replace(program, kernel=Kernel.model_copy(kernel, update=hosted))
+
+
+def launcher_text() -> str:
+    """The source that is sent to the candidate's process."""
+    return resources.files(__package__).joinpath(_FILE).read_text(encoding="utf-8")
 
 
 def _case(program: Program, task: Task, case: Case, constants: Mapping[str, int]) -> dict[str, Any]:

@@ -12,7 +12,9 @@ from ...store.models import Task
 from .load import load_task_file
 from .nearest import nearest_text
 
-_SUFFIX = {"c": ".c", "cuda": ".cu"}
+ShippedLanguage = Literal["c", "cuda", "torch"]
+ShippedRole = Literal["seed", "tuned", "library"]
+SUFFIX: dict[ShippedLanguage, str] = {"c": ".c", "cuda": ".cu", "torch": ".py"}
 
 
 def _root() -> Path:
@@ -36,8 +38,8 @@ def builtin_task(name: str) -> Task:
     return load_task_file(_root() / name / "task.toml")
 
 
-def builtin_kernel(name: str, language: Literal["c", "cuda"], role: Literal["seed", "tuned", "library"]) -> Path | None:
+def builtin_kernel(name: str, language: ShippedLanguage, role: ShippedRole) -> Path | None:
     """The file of a built-in kernel, or None where the task has none in that role and language."""
     builtin_task(name)
-    path = _root() / name / f"{role}{_SUFFIX[language]}"
+    path = _root() / name / f"{role}{SUFFIX[language]}"
     return path if path.is_file() else None

@@ -44,8 +44,9 @@ def test_copying_overwrites_nothing(tmp_path: Path) -> None:
 
 
 def test_a_kernel_that_does_not_come_with_the_task_is_bad_input(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"seed \(c\)"):
+    with pytest.raises(InputError, match=r"seed \(c\).*library \(torch\)"):
         copy_kernel("softmax_rows", tmp_path, role="library")
+    assert copy_kernel("softmax_rows", tmp_path, language="torch", role="library").name == "softmax_rows.py"
 
 
 def test_the_file_name_has_to_fit_the_language(tmp_path: Path) -> None:
