@@ -18,6 +18,8 @@ OURS: dict[str, Dtype] = {theirs: ours for ours, theirs in TORCH_NAMES.items()} 
 LOWER_BITS = {"float64": 24, "float32": 11, "bfloat16": 4, "float16": 4}
 """Significand bits of the next lower precision, by the widest dtype of the inputs: f32, TF32, FP8 E4M3."""
 _TILE = 256
+_ON_HOST = 1 << 20
+"""Outputs of up to so many elements are judged by numpy: a GPU's array kernels would first have to be compiled."""
 
 NULLS = ("zeros", "ones", "input copy", "constant mean", "previous output", "last tile missing")
 """Outputs that cost nothing. Where one of them passes, the problem cannot tell right from wrong."""
@@ -49,7 +51,8 @@ class Gate:
         for expected, tensor in zip(self.expected, tensors, strict=True):
             if math.prod(expected.shape) == 0:
                 continue
-            mismatch = expected.check(array_of(tensor, array_module(tensor)), array_module(tensor))
+            given = _where_judged(tensor)
+            mismatch = expected.check(array_of(given, array_module(given)), array_module(given))
             if mismatch is not None:
                 return mismatch
         return None
@@ -62,7 +65,7 @@ def gate(case: str, golden: Reference | None, declared: Reference, lower: Refere
     the limits are what rounding explains. lower: with operands one precision lower. terms: of the longest sum.
     """
     found: list[FloatExpectation | ExactExpectation] = []
-    for number, tensor in enumerate(declared.tensors):
+    for number, tensor in enumerate(map(_where_judged, declared.tensors)):
         name = "output" if len(declared.tensors) == 1 else f"output {number}"
         dtype = str(tensor.dtype).removeprefix("torch.")
         if dtype not in LOWER_BITS:
@@ -101,7 +104,7 @@ def around(learned: Gate, case: str, declared: Reference) -> Gate:
     """The gate for another content of the same case: around one evaluation at the declared precision, with the limits
     that were learned, wider by what the reference itself was off there."""
     found: list[FloatExpectation | ExactExpectation] = []
-    for known, tensor in zip(learned.expected, declared.tensors, strict=True):
+    for known, tensor in zip(learned.expected, map(_where_judged, declared.tensors), strict=True):
         if isinstance(known, ExactExpectation):
             found.append(replace(known, case=case, golden=array_of(tensor, array_module(tensor))))
             continue
@@ -147,9 +150,15 @@ def lower_inputs(inputs: Any) -> tuple[Any, int]:
     return (converted(inputs, False, bits), bits) if bits else (inputs, 0)
 
 
+def _where_judged(tensor: Any) -> Any:
+    """The tensor where it is compared: small ones on the host."""
+    return tensor.cpu() if tensor.is_cuda and tensor.numel() <= _ON_HOST else tensor
+
+
 def _wide(tensor: Any) -> Any:
     import torch
 
+    tensor = _where_judged(tensor)
     return array_of(tensor.detach().to(torch.float64), array_module(tensor))
 
 

@@ -341,7 +341,18 @@ def _copied(value: Any, tensors: list[Any]) -> Any:
 
 
 def _same(one: Any, other: Any) -> bool:
-    return bool(array_of(one).tobytes() == array_of(other).tobytes())
+    """Whether two tensors of one form hold the same bits, compared where they lie."""
+    import torch
+
+    return torch.equal(_raw(one), _raw(other))
+
+
+def _raw(tensor: Any) -> Any:
+    import torch
+
+    flat = tensor.detach().contiguous().reshape(-1)
+    flat = torch.view_as_real(flat).reshape(-1) if flat.is_complex() else flat
+    return flat.view(torch.uint8)
 
 
 def _shares(tensor: Any, inputs: list[Any]) -> int | None:

@@ -1,4 +1,4 @@
-"""Host memory that a GPU copies from and to by itself, at the bus's speed instead of through the driver's own buffers."""
+"""Host memory that a GPU copies from and to by itself, at the bus's speed, not through buffers of the driver's."""
 
 from __future__ import annotations
 

@@ -371,9 +371,7 @@ class HostedSession:
     def _bytes(self, forms: Sequence[TensorForm], offsets: Sequence[int]) -> bytes:
         """The outputs for comparing with those of an equal call: themselves, or a digest of large ones."""
         assert self._outputs is not None
-        views = [
-            self._outputs.bytes_at(offset, form.span_bytes) for form, offset in zip(forms, offsets, strict=True)
-        ]
+        views = [self._outputs.bytes_at(offset, form.span_bytes) for form, offset in zip(forms, offsets, strict=True)]
         total = sum(view.nbytes for view in views)
         kept = digest_of(views) if total > _KEPT_BYTES else b"".join(views)
         for view in views:
