@@ -9,7 +9,8 @@ import numpy as np
 
 from ..contract import Answer, Query, Reply, Sibling, Side
 from ..learned.features import vector
-from ..learned.model import Model, alike, bins_of_normal
+from ..learned.likeness import Alike, compared
+from ..learned.model import Difference, Model
 from .base_rate import BaseRate, TaskRate
 from .protocol import Backend
 
@@ -46,22 +47,24 @@ class Learned:
     def _reply(self, model: Model, query: Query, candidate: Side) -> Reply:
         seen = vector(candidate.kernel, candidate.facts)
         compiles = candidate.facts is None or candidate.facts.ok
-        mean, sd = _difference(model, query, candidate)
+        found = _difference(model, query, candidate)
+        count = len(query.siblings)
         return Reply(
             p_correct=model.p_correct(seen) if compiles else 0.0,
-            p_bins=bins_of_normal(mean, sd),
-            reasoning=f"log2 S {mean:+.2f} ± {sd:.2f} from {len(query.siblings)} siblings and {model.kernels} kernels",
+            p_bins=found.p_bins,
+            reasoning=f"log2 S {found.mean:+.2f} ± {found.sd:.2f} from {count} siblings and {model.kernels} kernels",
         )
 
 
-def _difference(model: Model, query: Query, candidate: Side) -> tuple[float, float]:
-    """Mean and standard deviation of log2 S; exactly (0, 0) for the same program."""
+def _difference(model: Model, query: Query, candidate: Side) -> Difference:
+    """log2 S; exactly 0 for the same program."""
     if candidate.kernel.source_id == query.baseline.kernel.source_id:
-        return 0.0, 0.0
+        return Difference(0.0, (0.0,), (1.0,))
     siblings = [sibling for sibling in query.siblings if sibling.verdict == "ok" and sibling.time_us]
-    kernels = [query.baseline.kernel, candidate.kernel, *(sibling.kernel for sibling in siblings)]
-    vectors = [vector(side.kernel, side.facts) for side in (query.baseline, candidate)]
-    vectors += [vector(sibling.kernel, sibling.facts) for sibling in siblings]
+    sides = [(side.kernel, side.facts) for side in (query.baseline, candidate)]
+    sides += [(sibling.kernel, sibling.facts) for sibling in siblings]
+    vectors = np.array([vector(kernel, facts) for kernel, facts in sides])
+    alike = Alike(vectors, compared([kernel for kernel, _ in sides]))
     known = [None if query.baseline_us is None else math.log2(query.baseline_us), None]
     known += [math.log2(sibling.time_us) for sibling in siblings if sibling.time_us]
-    return model.difference(alike(kernels), np.array(vectors), known)
+    return model.difference(alike, known)

@@ -19,12 +19,11 @@ import numpy as np
 
 from ..contract import Side
 from ..density import Array
+from .covariance import Shape, distances
 from .likeness import Alike, Likeness
 from .model import Model
 
-_TEXT_LENGTH = 0.3
-_MARKS_LENGTH = 3.0
-_TUNABLE_WIDTH = 1.5
+_SHAPE = Shape(shares=(0.25, 0.25, 0.25, 0.25), text=0.3, marks=3.0, features=1.0, tunables=1.5, noise=0.06)
 _NOISES = (0.02, 0.06, 0.2)
 """Standard deviations of a reading, over the amplitude's."""
 _TRUST = (0.0, 0.5, 1.0)
@@ -75,14 +74,8 @@ class _Table:
 
     def covariance(self, rows: slice, columns: slice) -> Array:
         """The covariance of some with others, for amplitude 1."""
-        distance = ((self.standard[rows, None] - self.standard[None, columns]) ** 2).mean(axis=2)
-        parts = (
-            np.exp((self.alike.text[rows, columns] - 1) / _TEXT_LENGTH),
-            np.exp(-distance / 2),
-            np.exp(-self.alike.marks[rows, columns] / _MARKS_LENGTH),
-            np.exp(-self.alike.tunables[rows, columns] / (2 * _TUNABLE_WIDTH**2)),
-        )
-        return np.asarray(sum(parts) / len(parts))
+        distance = distances(self.standard[rows], self.standard[columns])
+        return _SHAPE.covariance(self.alike.pairs[:, rows, columns], distance)
 
 
 class Learner:
@@ -136,7 +129,8 @@ class Learner:
         alike = self._likeness.of([*(one.side for one in seen), *candidates])
         rest = alike.vectors[count:]
         own = [_PRIOR_P if self._model is None else self._model.p_correct(features) for features in rest]
-        near = np.exp(-alike.marks / _MARKS_LENGTH - alike.tunables / _NEAR_TUNABLES)[count:, :count]
+        _, different, apart = alike.pairs[:, count:, :count]
+        near = np.exp(-different / _SHAPE.marks - apart / _NEAR_TUNABLES)
         right = np.array([one.log2 is not None for one in seen], dtype=float)
         found = (_PRIOR_WEIGHT * np.array(own) + near @ right) / (_PRIOR_WEIGHT + near.sum(axis=1))
         compiles = [side.facts is None or side.facts.ok for side in candidates]

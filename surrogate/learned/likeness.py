@@ -20,12 +20,23 @@ _MOST = 1024
 
 @dataclass(frozen=True)
 class Alike:
-    """n kernels: features (n, d); (n, n) text similarity, numbers of different marks, squared tunable distances."""
+    """n kernels: features (n, d), and `compared` of them."""
 
     vectors: Array
-    text: Array
-    marks: Array
-    tunables: Array
+    pairs: Array
+
+
+def compared(kernels: Sequence[Kernel]) -> Array:
+    """(3, n, n): text similarity, numbers of different marks, squared distances of tunable values in octaves."""
+    pairs = np.zeros((3, len(kernels), len(kernels)))
+    for row, one in enumerate(kernels):
+        for column, other in enumerate(kernels[: row + 1]):
+            pairs[:, row, column] = pairs[:, column, row] = _pair(one, other)
+    return pairs
+
+
+def _pair(one: Kernel, other: Kernel) -> tuple[float, int, float]:
+    return similarity(one, other), unlike(one, other), apart(one, other)
 
 
 class Likeness:
@@ -49,8 +60,7 @@ class Likeness:
         if new:
             self._add(list({side.kernel.id: side for side in new}.values()))
         rows = np.array([self._place[side.kernel.id] for side in sides], dtype=int)
-        text, marks, tunables = self._pairs[:, rows[:, None], rows[None]]
-        return Alike(self._vectors[rows], text, marks, tunables)
+        return Alike(self._vectors[rows], self._pairs[:, rows[:, None], rows[None]])
 
     def _add(self, new: Sequence[Side]) -> None:
         before, after = len(self._kernels), len(self._kernels) + len(new)
@@ -61,7 +71,6 @@ class Likeness:
             self._place[one.id] = row
             self._kernels.append(one)
             for column, other in enumerate(self._kernels):
-                found = similarity(one, other), unlike(one, other), apart(one, other)
-                pairs[:, row, column] = pairs[:, column, row] = found
+                pairs[:, row, column] = pairs[:, column, row] = _pair(one, other)
         self._pairs = pairs
         self._vectors = np.concatenate([self._vectors, [vector(side.kernel, side.facts) for side in new]])

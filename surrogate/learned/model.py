@@ -1,9 +1,11 @@
 """The learned forecaster's model: the logarithm of a kernel's time as a linear score plus a Gaussian process.
 
-Within one task on one device, y(k) = log2 time = offset + w · features(k) + u(k), where u is a Gaussian process whose
-covariance says that kernels alike in text, tunables and features take alike times (Rasmussen & Williams, 2006, chapter
-2), and the offset is unknown. Measured siblings and the baseline's own time condition it. Then log2 S of a candidate b
-over a baseline a is y(a) - y(b): normal, and by construction f_ab(x) = f_ba(-x), with a tie for equal programs.
+Within one task on one device, y(k) = log2 time = offset + w · features(k) + a · u(k), where u is a Gaussian process of
+amplitude 1 whose covariance says that kernels alike in text, marks, features and tunables take alike times (Rasmussen &
+Williams, 2006, chapter 2), and the offset is unknown. So is the task's amplitude a, which differs by a factor of a
+hundred between tasks: it is one of a few, and the measured kernels say how likely each of them is. Measured siblings
+and the baseline's own time condition all that. Then log2 S of a candidate b over a baseline a is y(a) - y(b): a mixture
+of normals of one mean, and by construction f_ab(x) = f_ba(-x), with a tie for equal programs.
 P(correct) is a logistic score of the candidate alone.
 
 A model is a few arrays, read from and written to JSON.
@@ -21,18 +23,39 @@ import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
 from ...store.errors import InputError
-from ...store.models import Kernel
 from .. import density
 from ..density import Array
-from ..structure import similarity
+from .covariance import Shape, distances
 from .features import NAMES
+from .likeness import Alike
 
-FORMAT = 1
+FORMAT = 2
 _NEXT = "Train one: kforecast train learned."
-_OFFSET_SD = 20.0
-"""Of the unknown offset, octaves: wide, so that only differences count."""
-_JITTER = 1e-9
+OFFSET_VARIANCE = 400.0
+"""Of the unknown offset, amplitude 1: wide, so that only differences count."""
 _LEAST_SD = 1e-6
+
+
+@dataclass(frozen=True)
+class Difference:
+    """log2 S: a mixture of normals of one mean. sds, shares: of its parts, octaves and adding up to 1."""
+
+    mean: float
+    sds: tuple[float, ...]
+    shares: tuple[float, ...]
+
+    @property
+    def sd(self) -> float:
+        """Standard deviation of the whole."""
+        return math.sqrt(math.fsum(share * sd**2 for share, sd in zip(self.shares, self.sds, strict=True)))
+
+    @property
+    def p_bins(self) -> tuple[float, ...]:
+        """The 8 bin probabilities."""
+        p = np.zeros(len(density.KNOTS) - 1)
+        for share, sd in zip(self.shares, self.sds, strict=True):
+            p += share * np.array(bins_of_normal(self.mean, sd))
+        return tuple(map(float, p / p.sum()))
 
 
 @dataclass(frozen=True)
@@ -43,20 +66,20 @@ class Model:
     mean: tuple[float, ...]
     scale: tuple[float, ...]
     weights: tuple[float, ...]
-    amplitude: float
-    """Standard deviation of u, octaves."""
-    share: float
-    """Of the covariance by structural similarity, 0..1; the rest is by features."""
-    length: float
-    """How fast similarity fades: correlation exp((similarity - 1) / length)."""
-    width: float
-    """Of the features' Gaussian kernel, in standard deviations a feature."""
-    noise: float
-    """Standard deviation of one measurement, octaves."""
+    shape: Shape
+    amplitudes: tuple[float, ...]
+    """What a task's amplitude may be, octaves."""
+    shares: tuple[float, ...]
+    """How many tasks have each of them."""
     correct: tuple[float, ...]
     """Logistic weights of P(correct), the constant first."""
     kernels: int = 0
     tasks: int = 0
+
+    @property
+    def amplitude(self) -> float:
+        """The usual amplitude: the geometric mean, octaves."""
+        return float(np.exp(np.array(self.shares) @ np.log(self.amplitudes)))
 
     def standard(self, vectors: Array) -> Array:
         """(n, d) features in standard deviations of the training set."""
@@ -67,44 +90,42 @@ class Model:
         score = self.correct[0] + float(self.standard(vector[None])[0] @ np.array(self.correct[1:]))
         return 1 / (1 + math.exp(-max(-30.0, min(30.0, score))))
 
-    def covariance(self, alike: Array, standard: Array) -> Array:
-        """(n, n) covariance of u from similarities (n, n) and standardised features (n, d)."""
-        distances = ((standard[:, None] - standard[None]) ** 2).mean(axis=2)
-        by_text = np.exp((alike - 1) / self.length)
-        return np.asarray(
-            self.amplitude**2 * (self.share * by_text + (1 - self.share) * np.exp(-distances / (2 * self.width**2)))
-        )
-
-    def difference(self, alike: Array, vectors: Array, known: Sequence[float | None]) -> tuple[float, float]:
-        """(mean, standard deviation) of y[0] - y[1], given log2 times of some of n kernels.
-
-        alike: (n, n) similarities; vectors: (n, d) features; known: n log2 times, None where not measured.
-        """
-        standard = self.standard(vectors)
+    def difference(self, alike: Alike, known: Sequence[float | None]) -> Difference:
+        """y[0] - y[1], given log2 times of some of n kernels. known: n log2 times, None where not measured."""
+        standard = self.standard(alike.vectors)
         prior = standard @ np.array(self.weights)
-        cov = self.covariance(alike, standard)
+        cov = self.shape.covariance(alike.pairs, distances(standard, standard))
         contrast = np.zeros(len(prior))
         contrast[0], contrast[1] = 1.0, -1.0
         mean, variance = float(contrast @ prior), float(contrast @ cov @ contrast)
+        shares = np.array(self.shares)
         seen = [index for index, value in enumerate(known) if value is not None]
         if seen:
             # Subtracting the mean first keeps the numbers small; the offset takes it up.
             y = np.array([value for value in known if value is not None]) - prior[seen]
-            gram = cov[np.ix_(seen, seen)] + np.eye(len(seen)) * (self.noise**2 + _JITTER)
-            gram_with_offset = gram + _OFFSET_SD**2
+            y = y - y.mean()
+            gram = cov[np.ix_(seen, seen)] + np.eye(len(seen)) * self.shape.noise**2 + OFFSET_VARIANCE
             cross = contrast @ cov[:, seen]  # the offset drops out of a contrast
-            mean += float(cross @ np.linalg.solve(gram_with_offset, y - y.mean()))
-            variance -= float(cross @ np.linalg.solve(gram_with_offset, cross))
-        return mean, math.sqrt(max(variance, 0.0))
+            solved = np.linalg.solve(gram, np.stack([y, cross], axis=1))
+            mean += float(cross @ solved[:, 0])
+            variance -= float(cross @ solved[:, 1])
+            shares = posterior(shares, np.array(self.amplitudes), float(y @ solved[:, 0]), len(seen))
+        sd = math.sqrt(max(variance, 0.0))
+        return Difference(mean, tuple(amplitude * sd for amplitude in self.amplitudes), tuple(map(float, shares)))
 
 
-def alike(kernels: Sequence[Kernel]) -> Array:
-    """(n, n) structural similarities."""
-    result = np.eye(len(kernels))
-    for row, one in enumerate(kernels):
-        for column in range(row):
-            result[row, column] = result[column, row] = similarity(one, kernels[column])
-    return result
+def evidence(amplitudes: Array, quadratic: Array | float, count: int) -> Array:
+    """Log likelihood of n readings for each amplitude, (…, a), but for what does not depend on it. quadratic: of the
+    readings less their prior mean, by the inverse of their covariance of amplitude 1."""
+    squares = np.asarray(quadratic)[..., None] / amplitudes**2
+    return np.asarray(-0.5 * (squares + (count - 1) * np.log(amplitudes**2)))
+
+
+def posterior(shares: Array, amplitudes: Array, quadratic: float, count: int) -> Array:
+    """The shares of the amplitudes after n readings (see `evidence`)."""
+    logs = evidence(amplitudes, quadratic, count)
+    weights = shares * np.exp(logs - logs.max())
+    return np.asarray(weights / weights.sum())
 
 
 def bins_of_normal(mean: float, sd: float) -> tuple[float, ...]:

@@ -15,6 +15,7 @@ from kforecast.surrogate.backends.chat import ChatBackend, Completion
 from kforecast.surrogate.backends.learned import Learned
 from kforecast.surrogate.backends.protocol import Backend
 from kforecast.surrogate.contract import Query, Reply
+from kforecast.surrogate.learned.covariance import Shape
 from kforecast.surrogate.learned.features import NAMES
 from kforecast.surrogate.learned.model import Model
 from kforecast.surrogate.literals import without_literals
@@ -50,10 +51,11 @@ class Suggestible:
 def arrays() -> Model:
     rng = np.random.default_rng(0)
     size = len(NAMES)
+    shape = Shape((0.25, 0.25, 0.25, 0.25), text=0.3, marks=3.0, features=1.0, tunables=1.5, noise=0.06)
+    weights, correct = rng.normal(0, 0.3, size).tolist(), rng.normal(0, 0.1, size + 1).tolist()
     return Model(
-        (("cuda", "cuda"),), (0.0,) * size, (1.0,) * size, tuple(rng.normal(0, 0.3, size).tolist()), 0.5, 0.6, 0.3, 1.0,
-        0.03, tuple(rng.normal(0, 0.1, size + 1).tolist()),
-    )  # fmt: skip
+        (("cuda", "cuda"),), (0.0,) * size, (1.0,) * size, tuple(weights), shape, (0.2, 0.5), (0.5, 0.5), tuple(correct)
+    )
 
 
 BASE = Reply(p_correct=0.5, p_bins=(1 / 8,) * 8)

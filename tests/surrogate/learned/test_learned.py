@@ -17,6 +17,7 @@ from kforecast.store.errors import InputError
 from kforecast.store.models import EntryFacts, Facts, Kernel, Launch, Task
 from kforecast.surrogate.backends.learned import Learned
 from kforecast.surrogate.contract import Query, Reply, Sibling, Side
+from kforecast.surrogate.learned.covariance import distances
 from kforecast.surrogate.learned.features import NAMES, features, vector
 from kforecast.surrogate.learned.model import Model, bins_of_normal, load, save
 from kforecast.surrogate.learned.train import Sample, train
@@ -180,9 +181,9 @@ def test_a_model_survives_its_file_and_other_files_are_refused(model: Model, tmp
     text = path.read_text()
     for damaged, said in (
         (text[:-20], "cannot be read"),
-        (text.replace('"format": 1', '"format": 2'), "another version"),
+        (text.replace('"format": 2', '"format": 1'), "another version"),
         (text.replace(NAMES[0], "other", 1), "another version"),
-        (text.replace('"length": ', '"length_": '), "damaged"),
+        (text.replace('"text": ', '"text_": '), "damaged"),
         ("[]", "another version"),
     ):
         path.write_text(damaged)
@@ -214,6 +215,37 @@ def test_features_have_fixed_names_and_read_the_facts(make_kernel: Callable[...,
 def test_comments_change_no_feature(make_kernel: Callable[..., Kernel]) -> None:
     hostile = make_kernel("/* for (;;) float4 __syncthreads(); */\n" + make_kernel().source)
     assert vector(hostile) == pytest.approx(vector(make_kernel()))
+
+
+def test_a_task_whose_siblings_differ_more_is_less_sure(model: Model, task: Task) -> None:
+    """Tasks differ by a factor of a hundred in how far their kernels lie apart; the measured ones tell how far."""
+    model = replace(model, weights=(0.0,) * len(NAMES), shares=(1 / len(model.shares),) * len(model.shares))
+    pool = [sample for sample in samples(seed=9, tasks=1) if sample.timed]
+    widths = []
+    for factor in (1.0, 2.0, 4.0):
+        others = [replace(one, time_us=(one.time_us or 1.0) ** factor) for one in pool[1:13]]
+        base = replace(pool[0], time_us=(pool[0].time_us or 1.0) ** factor)
+        reply = Learned(model, BASE).forecast(query_of(task, base, pool[-1], others, timed=True)).replies[0]
+        assert reply is not None
+        widths.append(reply.quantile(0.9) - reply.quantile(0.1))
+    assert 1.3 * widths[0] < widths[1] < widths[2] / 1.3
+
+
+def test_a_task_of_many_kernels_counts_no_more_than_another() -> None:
+    """One task says the opposite of four others, with ten times their kernels."""
+    many = [sample for sample in samples(tasks=5, each=30, odd=0.0) if sample.group != "t4"]
+    odd = [sample for sample in samples(tasks=5, each=300, seed=1, odd=0.0) if sample.group == "t4"]
+    flipped = [replace(one, time_us=None if one.time_us is None else 1 / one.time_us) for one in odd]
+    trained = train([*many, *flipped])
+    assert trained.weights[NAMES.index("trait_atomics")] > 0 > trained.weights[NAMES.index("trait_vector4")]
+
+
+@given(st.integers(1, 5), st.integers(1, 5), st.integers(0, 99))
+def test_distances_are_mean_squared_differences(n: int, m: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    one, other = rng.normal(0, 3, (n, 7)), rng.normal(0, 3, (m, 7))
+    assert distances(one, other) == pytest.approx(((one[:, None] - other[None]) ** 2).mean(axis=2), abs=1e-9)
+    assert np.diag(distances(one, one)) == pytest.approx(0.0, abs=1e-9)
 
 
 def test_siblings_make_it_surer(model: Model, task: Task) -> None:
