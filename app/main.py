@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 import click
 
 from .. import __version__
-from ..store.errors import InputError, KforecastError
+from ..store.errors import InputError, KforecastError, refused_by_system
 from .exits import EPILOG
 
 COMMANDS = {
@@ -110,7 +110,8 @@ def run(arguments: list[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
     except Exception as error:  # noqa: BLE001 -- the outermost frame: it tells every fault of ours, and how to see more
-        return _tell_fault(error, arguments)
+        refused = refused_by_system(error)
+        return _tell_fault(error, arguments) if refused is None else _tell(refused, arguments)
 
 
 def _invoke(arguments: list[str]) -> int:

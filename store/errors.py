@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+
 
 class KforecastError(Exception):
     """Root of every error kforecast raises on purpose.
@@ -55,3 +57,27 @@ class UnsupportedError(KforecastError):
     """The request is well-formed, but this version, device or language cannot do it."""
 
     exit_code = 5
+
+
+_REFUSALS = {
+    errno.ENOSPC: "Free some space there, then try again.",
+    errno.EDQUOT: "Free some space there, then try again.",
+    errno.EROFS: "Choose another place, or make this one writable; `kforecast doctor` lists the places in use.",
+    errno.EACCES: "Give yourself permission there; `kforecast doctor` lists the places in use.",
+    errno.EPERM: "Give yourself permission there; `kforecast doctor` lists the places in use.",
+    errno.EMFILE: "Raise the limit of open files (`ulimit -n`), then try again.",
+    errno.ENFILE: "Close other programs, then try again.",
+    errno.ENOMEM: "Free some memory, or use smaller cases, then try again.",
+}
+
+
+def refused_by_system(error: BaseException) -> DeviceError | None:
+    """What a full disk, missing rights or missing memory did, as an error that its user can act on.
+
+    None for all else: that is a fault of ours.
+    """
+    if isinstance(error, MemoryError):
+        return DeviceError("there is not enough memory", next_step=_REFUSALS[errno.ENOMEM])
+    if not isinstance(error, OSError) or error.errno not in _REFUSALS:
+        return None
+    return DeviceError(f"the system refused ({error.strerror})", value=error.filename, next_step=_REFUSALS[error.errno])

@@ -9,11 +9,13 @@ from __future__ import annotations
 import os
 import stat
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import platformdirs
 
-from .errors import InputError, StoreError
+from .errors import DeviceError, InputError, KforecastError, StoreError
 
 STORE_VARIABLE = "KFORECAST_DB"
 RUNTIME_VARIABLE = "KFORECAST_RUNTIME_DIR"
@@ -41,10 +43,23 @@ def config_path() -> Path:
 
 def cache_dir() -> Path:
     """The directory of what can be made again (binaries, references), created if need be: `KFORECAST_CACHE_DIR`, else
-    the user's cache directory. Raises InputError for a relative variable, StoreError if it cannot be made."""
+    the user's cache directory. Raises InputError for a relative variable, DeviceError if it cannot be made."""
     path = _from_variable(CACHE_VARIABLE) or platformdirs.user_cache_path(_NAME, appauthor=False)
-    make_private_directory(path)
+    make_private_directory(path, DeviceError)
     return path
+
+
+@contextmanager
+def writing_to_cache(place: Path) -> Iterator[None]:
+    """What the system refuses while something is put into the cache: a DeviceError that says how to go on."""
+    try:
+        yield
+    except OSError as error:
+        raise DeviceError(
+            f"the cache cannot be written ({error.strerror})",
+            value=place,
+            next_step=f"Make room there and see that you may write, or set {CACHE_VARIABLE} to another absolute path.",
+        ) from error
 
 
 def runtime_dir() -> Path:
@@ -52,20 +67,20 @@ def runtime_dir() -> Path:
 
     `KFORECAST_RUNTIME_DIR`, else `kforecast` under `XDG_RUNTIME_DIR`, else a per-user directory under the temporary
     directory, where anybody could have put one before us: hence the check of owner and mode.
-    Raises InputError for a relative variable, StoreError where the directory is not ours alone.
+    Raises InputError for a relative variable, DeviceError where the directory cannot be made or is not ours alone.
     """
     path = _from_variable(RUNTIME_VARIABLE)
     if path is None:
         session = os.environ.get("XDG_RUNTIME_DIR", "")
         usable = session.startswith("/") and os.access(session, os.W_OK)
         path = Path(session) / _NAME if usable else Path(tempfile.gettempdir()) / f"{_NAME}-{os.getuid()}"
-    make_private_directory(path)
+    make_private_directory(path, DeviceError)
     _check_private(path)
     return path
 
 
-def make_private_directory(path: Path) -> None:
-    """Make the directory and its missing parents, each closed to everybody else (0700). Raises StoreError."""
+def make_private_directory(path: Path, raises: type[KforecastError] = StoreError) -> None:
+    """Make the directory and its missing parents, each closed to everybody else (0700). Raises `raises`."""
     missing = []
     for place in (path, *path.parents):
         if place.exists():
@@ -75,13 +90,13 @@ def make_private_directory(path: Path) -> None:
         for place in reversed(missing):
             place.mkdir(mode=0o700, exist_ok=True)
     except OSError as error:
-        raise StoreError(
+        raise raises(
             f"The directory cannot be made ({error.strerror})",
             value=path,
             next_step="Give yourself write permission there, or point the KFORECAST_… variables elsewhere.",
         ) from error
     if not path.is_dir():
-        raise StoreError(
+        raise raises(
             "A file stands where a directory is needed",
             value=path,
             next_step="Move it away, or point the KFORECAST_… variables elsewhere.",
@@ -92,7 +107,7 @@ def _check_private(path: Path) -> None:
     facts = path.lstat()
     if stat.S_ISDIR(facts.st_mode) and facts.st_uid == os.getuid() and not facts.st_mode & 0o077:
         return
-    raise StoreError(
+    raise DeviceError(
         "The runtime directory is not a directory of yours alone",
         value=f"{path} (owner {facts.st_uid}, mode {stat.filemode(facts.st_mode)})",
         next_step=f"Run `chmod 700` on it if it is yours, else set {RUNTIME_VARIABLE} to an absolute path of your own.",

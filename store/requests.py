@@ -172,7 +172,9 @@ def requeue_lost(store: Store, device: str, owner_is_alive: Callable[[str], bool
     """
     owners = store.read("SELECT DISTINCT owner FROM requests WHERE device = ? AND state = 'working'", (device,))
     dead = [row["owner"] for row in owners if not owner_is_alive(row["owner"])]
-    changed = []
+    changed: list[Request] = []
+    if not dead:
+        return changed
     with store.write() as db:
         for owner in dead:
             rows = db.execute(

@@ -20,7 +20,7 @@ from ...store.errors import DeviceError, StoreError
 from ...store.models import Request
 from . import guard, processes_alive
 from .interrupts import remembered_interrupts
-from .protocol import address, code_fingerprint, log_path, socket_path
+from .protocol import address, fingerprint, log_path, socket_path
 
 _START_S = 20.0
 _AGAIN_S = 1.0
@@ -202,7 +202,7 @@ class _Starting:
 
 
 def connect(device: str, store: Store, deadline: float | None, on_progress: Progress) -> Line | None:
-    """A connection to a broker of this very code; starts one, and retires one of older code, as needed.
+    """A connection to a broker of this very code and environment; starts one, and retires one of another, as needed.
 
     None where `deadline` (of `time.monotonic`) passes first. A broker that retires is waited for: it finishes its work.
     """
@@ -219,7 +219,7 @@ def connect(device: str, store: Store, deadline: float | None, on_progress: Prog
         elif started.failed():
             raise _failure(device, started, f"ended with code {started.process.returncode} as it started")
         elif retiring and time.monotonic() > give_up - _START_S / 2:
-            on_progress("waiting for a broker of another version to finish")
+            on_progress("waiting for a broker of another version or environment to finish")
             give_up = time.monotonic() + _START_S
         now = time.monotonic()
         if deadline is not None and now >= deadline:
@@ -237,7 +237,7 @@ def _greeted(path: Path) -> Line | None:
         return None
     hello = (line.read(5.0) or [""])[0].split(" ")
     if hello[0] == "hello" and len(hello) == 3:
-        if hello[1] == code_fingerprint():
+        if hello[1] == fingerprint():
             return line
         line.send("retire")
     line.close()

@@ -1,11 +1,13 @@
-"""The device lock: one process at a time uses a device, whichever store it works for; the file says who."""
+"""The device lock: who uses a device, whichever store he works for; the file says who.
+
+One process at a time, or several that agreed to share the device and take turns on it (`bench.turns`).
+"""
 
 from __future__ import annotations
 
 import fcntl
 import json
 import os
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,8 +17,12 @@ from ...store.clock import utc_now
 from ...store.errors import DeviceError
 from ...store.paths import runtime_dir
 from ..faults import Cancelled
+from ..turns import turn
+from . import processes_alive
 
-_LOOK_S = 0.02
+_RECORDS, _RECORD_BYTES = 64, 4096
+"""Each holder's record has a place of its own in the file, by the number of its process."""
+_PURPOSE = 500
 
 
 def _path(device_id: str) -> Path:
@@ -25,54 +31,82 @@ def _path(device_id: str) -> Path:
 
 @contextmanager
 def device_lock(
-    device_id: str, *, device: str, purpose: str, cancelled: Callable[[], bool] = lambda: False, wait_s: float = 3600.0
+    device_id: str,
+    *,
+    device: str,
+    purpose: str,
+    cancelled: Callable[[], bool] = lambda: False,
+    wait_s: float = 3600.0,
+    shared: bool = False,
+    owner: str | None = None,
 ) -> Iterator[None]:
     """Hold the device; the kernel drops the lock when its holder dies, however it dies.
 
+    shared: beside other processes that hold it so, each of which takes turns for what it runs there. owner: the name
+    (`processes_alive`) of the process to stop if this is to end; None is this one.
     Raises Cancelled while waiting when `cancelled()` turns true, DeviceError after `wait_s` seconds.
     """
-    path = _path(device_id)
-    file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        deadline = time.monotonic() + wait_s
-        while True:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                pass  # somebody else measures: wait below
-            if cancelled():
-                raise Cancelled
-            if time.monotonic() > deadline:
-                raise DeviceError(
-                    f"the device stayed in use for {wait_s:g} s",
-                    value=f"{device}, held by {holder(device_id) or 'an unknown process'}",
-                    next_step="See `kforecast status`; stop the holder, or try again later.",
-                )
-            time.sleep(_LOOK_S)
-        record = {"pid": os.getpid(), "device": device, "purpose": purpose, "since": utc_now()}
-        os.ftruncate(file, 0)
-        os.pwrite(file, json.dumps(record).encode(), 0)
+
+    def waiting(waited_s: float) -> None:
+        if cancelled():
+            raise Cancelled
+        if waited_s > wait_s:
+            raise DeviceError(
+                f"the device stayed in use for {wait_s:g} s",
+                value=f"{device}, held by {holder(device_id) or 'an unknown process'}",
+                next_step="See `kforecast status`; stop the holder, or try again later.",
+            )
+
+    with turn(_path(device_id), alone=not shared, waiting=waiting) as file:
+        process = processes_alive.owner_name("holder")
+        record = {
+            "pid": int((owner or process).split(":")[1]),
+            "process": process,
+            "device": device,
+            "purpose": purpose[:_PURPOSE],
+            "since": utc_now(),
+            "shared": shared,
+        }
+        if not shared:
+            os.ftruncate(file, 0)
+        place = os.getpid() % _RECORDS * _RECORD_BYTES
+        os.pwrite(file, json.dumps(record).encode().ljust(_RECORD_BYTES, b"\0"), place)
         try:
             yield
         finally:
-            os.ftruncate(file, 0)
-    finally:
-        os.close(file)
+            os.pwrite(file, bytes(_RECORD_BYTES), place)
 
 
 def holder(device_id: str) -> dict[str, Any] | None:
-    """Who holds the device now: pid, device, purpose, since; None where nobody does."""
+    """Who holds the device now: pid, device, purpose, since; None where nobody does.
+
+    Of several that share it: who came first, with the purposes of all.
+    """
     try:
         file = os.open(_path(device_id), os.O_RDWR | os.O_CLOEXEC)
     except FileNotFoundError:
         return None
     try:
+        records = _records(file)
         try:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
-            text = os.pread(file, 4096, 0).decode(errors="replace")
-            return dict(json.loads(text)) if text else {"pid": None, "device": None, "purpose": "", "since": None}
-        return None
+            records = records or [{"pid": None, "device": None, "purpose": "", "since": None}]
+        else:
+            records = [record for record in records if record["shared"]]
     finally:
         os.close(file)
+    if not records:
+        return None
+    first = min(records, key=lambda record: record["since"] or "")
+    purposes = "; ".join(record["purpose"] for record in sorted(records, key=lambda record: record["purpose"]))
+    return {name: first[name] for name in ("pid", "device", "since")} | {"purpose": purposes}
+
+
+def _records(file: int) -> list[dict[str, Any]]:
+    """What living processes have written into the file."""
+    whole = os.pread(file, _RECORDS * _RECORD_BYTES, 0)
+    texts = [whole[at : at + _RECORD_BYTES].rstrip(b"\0") for at in range(0, len(whole), _RECORD_BYTES)]
+    found: list[dict[str, Any]] = [json.loads(text) for text in texts if text]
+    # A broker of before there were several holders writes no `process`.
+    return [record for record in found if processes_alive.is_alive(record.get("process", ""))]

@@ -12,7 +12,7 @@ from ..lane import Lane
 from ..languages.build import Build
 
 CORES_LEFT_FREE = 2
-"""For the process that measures and the one that launches: what they wait for is time on the device."""
+"""For a process that measures and the one that launches for it: what they wait for is time on the device."""
 MOST_ASKED = 128
 
 
@@ -20,18 +20,18 @@ class Prefetch:
     """Compiles kernels into the lane's cache ahead of their measurement. Threads may share it.
 
     Only where compiling leaves the times alone, in a device-only lane: elsewhere `ask` does nothing. At most `most`
-    kernels wait or compile at once. threads: None is half of all cores but two, as the helpers of the device need
-    some too.
+    kernels wait or compile at once. threads: None is half of all cores but two for each of the `hands` that measure, as
+    the helpers of the device need some too.
     """
 
-    def __init__(self, lane: Lane, *, threads: int | None = None, most: int = MOST_ASKED) -> None:
+    def __init__(self, lane: Lane, *, threads: int | None = None, most: int = MOST_ASKED, hands: int = 1) -> None:
         self._lane = lane
         self._most = most
         self._mutex = threading.Lock()
         self._asked: dict[str, Future[Build]] = {}
         self._threads: ThreadPoolExecutor | None = None
         if lane.lane == "device-only":
-            count = threads or max(1, (len(os.sched_getaffinity(0)) - CORES_LEFT_FREE) // 2)
+            count = threads or max(1, (len(os.sched_getaffinity(0)) - CORES_LEFT_FREE * hands) // 2)
             self._threads = ThreadPoolExecutor(count, thread_name_prefix="kforecast-prefetch")
 
     def ask(self, kernel: Kernel, task: Task | None = None) -> bool:

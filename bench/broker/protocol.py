@@ -2,7 +2,7 @@
 
 Client to broker: `watch ID` (tell me about this request; if I vanish and it is not detached, cancel it), `leave ID` (I
 want it no more: cancel it now, unless it is detached or somebody else watches), `cancel ID`, `retire` (finish what you
-do, then end: a newer version of the code is here).
+do, then end: a client of other code or with other compilers is here).
 Broker to client: `hello FINGERPRINT PID` first, then `progress ID TEXT` and `done ID`.
 """
 
@@ -11,13 +11,17 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import shutil
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from ...store.paths import runtime_dir
+from ...store.paths import cache_dir, runtime_dir
 
 _ADDRESS_LIMIT = 107  # sun_path holds 108 bytes with its zero
+_COMPILERS = ("gcc", "cc", "clang", "g++", "c++", "clang++", "nvcc")
+_DECIDING = ("CC", "CXX", "CUDA_HOME", "CUDA_PATH", "LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER")
 
 
 def socket_path(device: str, store_path: Path) -> Path:
@@ -45,8 +49,9 @@ def address(path: Path) -> Iterator[str]:
         os.close(directory)
 
 
-def code_fingerprint() -> str:
-    """Changes when the installed code changes, so that a broker of yesterday's code is replaced, not trusted.
+def fingerprint() -> str:
+    """What a broker's answers depend on besides the request: the installed code, and of the environment what decides
+    which compiler, which GPU and which cache it uses. A client whose own differs gets a broker of its own kind.
 
     Not cached: a client that outlives an upgrade must know the broker that it would start now.
     """
@@ -54,5 +59,8 @@ def code_fingerprint() -> str:
     rooms = ("store", "bench")
     suffixes = (".py", ".c", ".cu", ".toml")
     files = sorted(path for room in rooms for path in (root / room).rglob("*.*") if path.suffix in suffixes)
-    text = "\n".join(f"{path.relative_to(root)} {path.stat().st_mtime_ns}" for path in files)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    code = [f"{path.relative_to(root)} {path.stat().st_mtime_ns}" for path in files]
+    found = [f"{name}: {shutil.which(name)}" for name in _COMPILERS]
+    given = [f"{name}={os.environ.get(name, '')}" for name in _DECIDING]
+    text = "\n".join([*code, *found, *given, sys.prefix, str(cache_dir())])
+    return hashlib.sha256(text.encode(errors="surrogateescape")).hexdigest()[:16]

@@ -14,11 +14,11 @@ from contextlib import suppress
 
 from ...store import requests
 from ...store.database import Store
-from ...store.errors import DeviceError, KforecastError, StoreError
+from ...store.errors import DeviceError, KforecastError, StoreError, refused_by_system
 from ...store.models import Request
 from ..faults import Cancelled
 from . import guard, processes_alive
-from .protocol import address, code_fingerprint, log_path, socket_path
+from .protocol import address, fingerprint, log_path, socket_path
 from .scratch import scratch_folder
 from .service import Service
 
@@ -37,7 +37,7 @@ class Broker:
 
     def __init__(self, device: str) -> None:
         self.device = device
-        self._fingerprint = code_fingerprint()  # now: of the code that runs, whatever lies on the disk later
+        self._fingerprint = fingerprint()  # now: of the code that runs, whatever lies on the disk later
         self.store = Store.open()
         self.owner = processes_alive.owner_name("broker")
         self._path = socket_path(device, self.store.path)
@@ -188,7 +188,7 @@ class Broker:
             self._end()
 
     def _retire(self) -> None:
-        """Let the next broker, of newer code, take the queue: finish what runs, take nothing more."""
+        """Let the next broker, of other code or environment, take the queue: finish what runs, take nothing more."""
         self._path.unlink(missing_ok=True)
         self._retiring = True
 
@@ -214,7 +214,9 @@ class Broker:
                 self._work.clear()
                 request = requests.claim_next(self.store, self.device, self.owner)
                 if request is None:
-                    self._work.wait(_TICK_S)  # a client whose wake was lost is found within a tick
+                    # A client whose wake was lost, and what another process began and left, is found within a tick.
+                    if not requests.requeue_lost(self.store, self.device, processes_alive.is_alive):
+                        self._work.wait(_TICK_S)
                     continue
                 self._busy.add(request.id)
                 self._work_off(request)
@@ -223,7 +225,7 @@ class Broker:
                 self._say(f"done {request.id}")
         except BaseException as error:  # noqa: BLE001  the thread's last act: hand the failure to the main thread, which ends
             self._failure = error
-            traceback.print_exc(file=sys.stderr)
+            _log_traceback()
         finally:
             self._busy.clear()
             self._wake()
@@ -242,11 +244,14 @@ class Broker:
         except StoreError:
             raise
         except Exception as error:  # noqa: BLE001  a fault of ours in one measurement must not take the others down
-            traceback.print_exc(file=sys.stderr)
+            _log_traceback()
             requests.fail(self.store, request.id, self._as_fault(error), owner=self.owner)
             self._service.close()  # whatever state the device's helpers are in, the next request gets fresh ones
 
     def _as_fault(self, error: Exception) -> dict[str, str | int | None]:
+        refused = refused_by_system(error)
+        if refused is not None:
+            return refused.as_dict()
         return DeviceError(
             "a fault in kforecast ended this measurement",
             value=f"{type(error).__name__}: {error}",
@@ -275,6 +280,12 @@ class Broker:
     def _wake(self) -> None:
         with suppress(BlockingIOError):  # the pipe is full of wakes already
             os.write(self._wake_write, b".")
+
+
+def _log_traceback() -> None:
+    """The traceback of what is being handled, if the log can be written: a full disk may be what went wrong."""
+    with suppress(OSError):
+        traceback.print_exc(file=sys.stderr)
 
 
 def _is_detached(request: Request) -> bool:

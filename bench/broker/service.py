@@ -17,8 +17,9 @@ from ...store.errors import InputError, KforecastError, StoreError
 from ...store.models import Kernel, Request, Task
 from ..devices.catalogue import open_hosted, open_lane, runs_hosted
 from ..faults import Cancelled
-from ..lane import Lane
+from ..lane import Lane, Shareable
 from ..measuring import Job, measure
+from ..turns import Held, Turns
 from .lock import device_lock
 from .payload import MeasurePayload
 from .prefetch import Prefetch
@@ -33,7 +34,8 @@ class Service:
     """Works off requests for one device on one store. Threads may share one: a request compiles and is written up while
     another one measures, and the device is used in turns.
 
-    on_progress: told (request id, text) at every step; cancelled: asked whether a request is still wanted.
+    on_progress: told (request id, text) at every step; cancelled: asked whether a request is still wanted. sharers: how
+    many processes measure on the device beside each other, this one included; more than one where a broker has hands.
     """
 
     store: Store
@@ -41,10 +43,13 @@ class Service:
     owner: str
     on_progress: Callable[[str, str], None] = lambda request_id, text: None
     cancelled: Callable[[str], bool] = lambda request_id: False
+    sharers: int = 1
 
     def __post_init__(self) -> None:
         self._opening, self._turn = threading.Lock(), threading.Lock()
         self._lanes: dict[bool, Lane] = {}
+        self._turns: dict[bool, Turns] = {}
+        self._tasks: dict[str, Task] = {}
         self._ahead: Prefetch | None = None
         self._checked: set[str] = set()
         self._told_at = 0.0
@@ -58,13 +63,13 @@ class Service:
         """
         try:
             job = self._job(request)
-            lane = self._open(hosted=runs_hosted(*(side.language for side in (job.candidate, job.baseline) if side)))
-            if self._ahead is not None:
-                self._ahead.settle(job.candidate.id)
+            hosted = runs_hosted(*(side.language for side in (job.candidate, job.baseline) if side))
+            lane = self._open(hosted=hosted)
+            self.settle(job.candidate.id)
             measurement = measure(
                 job,
                 lane,
-                device_lock=lambda: self._lock(request, lane),
+                device_lock=lambda: self._lock(request, lane, self._turns.get(hosted)),
                 progress=lambda text: self._progress(request, text),
                 cancelled=lambda: self.cancelled(request.id),
                 checked_before=self._checked,
@@ -82,6 +87,12 @@ class Service:
         if ahead is not None and kernel is not None and not runs_hosted(kernel.language):
             ahead.ask(kernel, tasks.get(self.store, kernel.task_id))
 
+    def settle(self, kernel_id: str) -> None:
+        """To be called before another process compiles this kernel: see `Prefetch.settle`."""
+        ahead = self._ahead
+        if ahead is not None:
+            ahead.settle(kernel_id)
+
     def close(self) -> None:
         """End the device's helper processes, once nobody measures."""
         with self._turn, self._opening:
@@ -96,8 +107,11 @@ class Service:
             if hosted not in self._lanes:
                 lane = open_hosted(self.device) if hosted else open_lane(self.device, self._profile)
                 self._lanes[hosted] = lane
+                if self.sharers > 1 and isinstance(lane, Shareable):
+                    self._turns[hosted] = Turns(lane.device_id)
+                    lane.share(self._turns[hosted], self.sharers)
                 lane.warm_up()
-                self._ahead = self._ahead or (None if hosted else Prefetch(lane))
+                self._ahead = self._ahead or (None if hosted else Prefetch(lane, hands=self.sharers))
             return self._lanes[hosted]
 
     def _profile(self, device_id: str) -> dict[str, Any] | None:
@@ -105,7 +119,7 @@ class Service:
         return None if found is None else found.facts
 
     @contextmanager
-    def _lock(self, request: Request, lane: Lane) -> Iterator[None]:
+    def _lock(self, request: Request, lane: Lane, turns: Turns | None) -> Iterator[Held | None]:
         """This service's turn first, then the device's lock: threads of one process need not poll for each other."""
 
         def unwanted() -> bool:
@@ -116,8 +130,19 @@ class Service:
                 raise Cancelled
         try:
             purpose = f"measure {request.id} for {request.client}"
-            with device_lock(lane.device_id, device=self.device, purpose=purpose, cancelled=unwanted):
-                yield
+            with device_lock(
+                lane.device_id,
+                device=self.device,
+                purpose=purpose,
+                cancelled=unwanted,
+                shared=turns is not None,
+                owner=self.owner,
+            ):
+                if turns is None:
+                    yield None
+                    return
+                with turns.measuring(unwanted) as held:
+                    yield held
         finally:
             self._turn.release()
 
@@ -160,11 +185,12 @@ class Service:
 
     def _kernel(self, kernel_id: str) -> tuple[Kernel, Task]:
         kernel = kernels.get(self.store, kernel_id)
-        task = None if kernel is None else tasks.get(self.store, kernel.task_id)
+        task = None if kernel is None else self._tasks.get(kernel.task_id) or tasks.get(self.store, kernel.task_id)
         if kernel is None or task is None:
             raise InputError(
                 "the store has no such kernel",
                 value=kernel_id,
                 next_step="Give the file again; `kforecast status` lists recent ids.",
             )
+        self._tasks[kernel.task_id] = task  # its id names its content
         return kernel, task

@@ -10,13 +10,14 @@ import re
 import shutil
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
 from ...store.errors import DeviceError
 from ...store.models import Dtype, EntryFacts, Facts, Kernel
+from ...store.paths import writing_to_cache
 from .. import devices
 from ..fence import find_fence
 from ..header.options import is_cpp
@@ -41,26 +42,36 @@ class Compiler:
 
 
 @functools.cache
-def find_compiler(cpp: bool = False) -> Compiler:
-    """The compiler that $CC (or $CXX) names, else gcc, cc, clang. Raises DeviceError where there is none."""
+def find_compiler(cpp: bool = False, version: str = "") -> Compiler:
+    """The compiler that $CC (or $CXX) names, else gcc, cc, clang; of all of them the first of `version`, where one is.
+
+    Raises DeviceError where there is none at all.
+    """
     variable = "CXX" if cpp else "CC"
-    candidates = [os.environ.get(variable, ""), *(("g++", "c++", "clang++") if cpp else ("gcc", "cc", "clang"))]
-    for name in filter(None, candidates):
-        path = shutil.which(name)
-        if path is None:
-            continue
+    names = (os.environ.get(variable, ""), *(("g++", "c++", "clang++") if cpp else ("gcc", "cc", "clang")))
+    first: Compiler | None = None
+    for compiler in _compilers(*names):
+        if version in ("", compiler.version):
+            return compiler
+        first = first or compiler
+    if first is not None:
+        return first
+    raise DeviceError(
+        f"no {'C++' if cpp else 'C'} compiler found",
+        value=os.environ.get(variable) or "gcc, cc, clang",
+        next_step=f"Install gcc (`apt install gcc g++`, `dnf install gcc gcc-c++`) or point ${variable} at a compiler.",
+    )
+
+
+def _compilers(*names: str) -> Iterator[Compiler]:
+    for path in filter(None, map(shutil.which, filter(None, names))):
         with tempfile.TemporaryDirectory(prefix="kforecast-") as folder:
             outcome = run_limited([path, "--version"], cwd=Path(folder), deadline_s=20.0)
         first = outcome.output.splitlines()[0] if outcome.output else ""
         number = re.search(r"\d+\.\d+(\.\d+)?", first)
         if outcome.returncode == 0 and number:
             kind = "clang" if "clang" in first else "gcc"
-            return Compiler(path, f"{kind} {number.group()}")
-    raise DeviceError(
-        f"no {'C++' if cpp else 'C'} compiler found",
-        value=os.environ.get(variable) or "gcc, cc, clang",
-        next_step=f"Install gcc (`apt install gcc g++`, `dnf install gcc gcc-c++`) or point ${variable} at a compiler.",
-    )
+            yield Compiler(path, f"{kind} {number.group()}")
 
 
 def toolchain(cpp: bool) -> str:
@@ -81,7 +92,8 @@ def build_trusted(name: str, cache: Path) -> Path:
     binary = cache / "c" / f"{Path(name).stem}-{key}"
     if binary.exists():
         return binary
-    binary.parent.mkdir(parents=True, exist_ok=True)
+    with writing_to_cache(binary.parent):
+        binary.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="kforecast-cc-") as text:
         folder = Path(text)
         for file, source in texts.items():
@@ -95,11 +107,20 @@ def build_trusted(name: str, cache: Path) -> Path:
                 value=outcome.output.strip()[:500],
                 next_step=f"Check the compiler {compiler.path} ({compiler.version}); Linux headers are needed.",
             )
-        temporary = binary.with_name(f"{binary.name}.{os.getpid()}.{os.urandom(4).hex()}")
-        temporary.write_bytes((folder / "program").read_bytes())
-        temporary.chmod(0o755)
-        temporary.rename(binary)
+        _keep((folder / "program").read_bytes(), binary)
     return binary
+
+
+def _keep(content: bytes, target: Path) -> None:
+    """Write-then-rename: whoever sees the file sees all of it. Raises DeviceError where the cache cannot be written."""
+    with writing_to_cache(target.parent):
+        temporary = target.with_name(f"{target.name}.{os.getpid()}.{os.urandom(4).hex()}")
+        try:
+            temporary.write_bytes(content)
+            temporary.chmod(0o755)
+            temporary.rename(target)
+        finally:
+            temporary.unlink(missing_ok=True)
 
 
 @functools.cache
@@ -142,9 +163,10 @@ def compile_c(
     """Compile a C or C++ kernel to a shared object under `cache`; compile errors are a Build that is not ok.
 
     `defines` are extra `-D` texts (the library baseline's OpenBLAS path); `fenced`: the compiler, which reads text that
-    nobody vouches for, sees system files and its own folder only. Raises DeviceError where no compiler is found.
+    nobody vouches for, sees system files and its own folder only. The compiler is that of the kernel's id where it is
+    here. Raises DeviceError where there is none, or where the cache cannot be written.
     """
-    compiler = find_compiler(is_cpp(kernel.options))
+    compiler = find_compiler(is_cpp(kernel.options), kernel.toolchain)
     linker = find_compiler()
     trampolines = _trampolines(kernel, {signature.name: signature for signature in signatures})
     options = [*DEFAULT_OPTIONS, *kernel.options]
@@ -160,7 +182,8 @@ def compile_c(
     if binary.exists() and log_file.exists():
         return _build(kernel, compiler, binary, symbols, log_file.read_text(), None)
 
-    binary.parent.mkdir(parents=True, exist_ok=True)
+    with writing_to_cache(binary.parent):
+        binary.parent.mkdir(parents=True, exist_ok=True)
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="kforecast-cc-") as text:
         folder = Path(text)
@@ -200,11 +223,8 @@ def compile_c(
                 return _failure(compiler, f"the compiler did not finish within {deadline_s:g} s", log)
             if outcome.returncode != 0:
                 return _failure(compiler, _first_error(outcome.output, outcome.returncode), log)
-        # Write-then-rename, log first: whoever sees the binary sees all of it and its log.
-        for produced, target in ((None, log_file), (folder / "kernel.so", binary)):
-            temporary = target.with_name(f"{target.name}.{os.getpid()}.{os.urandom(4).hex()}")
-            temporary.write_bytes(produced.read_bytes() if produced else log.encode())
-            temporary.rename(target)
+        _keep(log.encode(), log_file)  # first: whoever sees the binary sees its log
+        _keep((folder / "kernel.so").read_bytes(), binary)
     return _build(kernel, compiler, binary, symbols, log, (time.monotonic() - started) * 1e3)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kforecast.store import paths
-from kforecast.store.errors import InputError, StoreError
+from kforecast.store.errors import DeviceError, InputError
 
 VARIABLES = ("KFORECAST_DB", "KFORECAST_RUNTIME_DIR", "KFORECAST_CACHE_DIR", "KFORECAST_CONFIG")
 
@@ -81,7 +81,7 @@ def test_a_runtime_directory_open_to_others_is_refused(home: Path, monkeypatch: 
     place.mkdir()
     place.chmod(mode)
     monkeypatch.setenv("KFORECAST_RUNTIME_DIR", str(place))
-    with pytest.raises(StoreError, match=r"yours alone.*chmod 700"):
+    with pytest.raises(DeviceError, match=r"yours alone.*chmod 700"):
         paths.runtime_dir()
 
 
@@ -89,15 +89,15 @@ def test_a_link_in_place_of_the_runtime_directory_is_refused(home: Path, monkeyp
     (home / "elsewhere").mkdir(mode=0o700)
     (home / "runtime").symlink_to(home / "elsewhere")
     monkeypatch.setenv("KFORECAST_RUNTIME_DIR", str(home / "runtime"))
-    with pytest.raises(StoreError, match="yours alone"):
+    with pytest.raises(DeviceError, match="yours alone"):
         paths.runtime_dir()
 
 
 def test_a_file_in_the_way_is_named(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (home / "file").touch()
     monkeypatch.setenv("KFORECAST_CACHE_DIR", str(home / "file"))
-    with pytest.raises(StoreError, match="A file stands"):
+    with pytest.raises(DeviceError, match="A file stands"):
         paths.cache_dir()
     monkeypatch.setenv("KFORECAST_CACHE_DIR", str(home / "file" / "below"))
-    with pytest.raises(StoreError, match="cannot be made"):
+    with pytest.raises(DeviceError, match="cannot be made"):
         paths.cache_dir()

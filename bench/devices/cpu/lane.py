@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ....store.errors import InputError, UnsupportedError
+from ....store.errors import DeviceError, InputError, UnsupportedError
 from ....store.models import Case, Kernel, Mismatch, Task
 from ....store.models import Lane as LaneName
 from ...correctness.gate import Expectation, expect
@@ -81,8 +81,8 @@ class CpuLane:
         """Nothing to start: the candidate's process is a moment's work."""
 
     def compile(self, kernel: Kernel, signatures: Sequence[Signature], task: Task | None = None) -> Build:
-        """Compile with the system compiler. Raises DeviceError where there is none."""
-        return compile_c(
+        """Compile with the compiler that is part of the kernel's id. Raises DeviceError where there is no such one."""
+        build = compile_c(
             kernel,
             signatures,
             cache=self._cache,
@@ -90,6 +90,13 @@ class CpuLane:
             deadline_s=self._compile_deadline_s,
             fenced=self._defences.compiler,
         )
+        if kernel.toolchain not in ("", build.facts.toolchain):
+            raise DeviceError(
+                "the kernel's id belongs to a compiler that is not here",
+                value=f"{kernel.toolchain}; here is {build.facts.toolchain}",
+                next_step="Give the kernel's file: its id then follows from the compiler that is here.",
+            )
+        return build
 
     def floor_us(self, task: Task, case: Case) -> float | None:
         """None: the cpu has no measured profile yet, and a datasheet's bandwidth is no floor."""

@@ -18,6 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ....store.paths import writing_to_cache
+
 _MANIFEST = "entry.json"
 _IN_USE_S = 600.0
 """An entry used this recently is never evicted: somebody may be about to load it."""
@@ -53,7 +55,8 @@ class BuildCache:
                 if len(content) != size or hashlib.sha256(content).hexdigest() != digest:
                     raise ValueError(f"{name} is damaged")
                 files[name] = folder / name
-            os.utime(folder)
+            with contextlib.suppress(OSError):  # a cache that is only read from says nothing of its use
+                os.utime(folder)
             return Entry(dict(manifest["data"]), files)
         except (OSError, ValueError, KeyError, TypeError):
             pass  # damaged: removed below and built again
@@ -61,8 +64,18 @@ class BuildCache:
         return None
 
     def put(self, key: str, data: Mapping[str, Any], files: Mapping[str, bytes]) -> Entry:
-        """Store an entry, or take the one that another process stored first."""
+        """Store an entry, or take the one that another process stored first. Raises DeviceError where the cache cannot
+        be written.
+        """
         folder = self._folder(key)
+        with writing_to_cache(folder.parent):
+            self._put(folder, data, files)
+        self._writes += 1
+        if self._writes % _CHECK_EVERY == 1:
+            self.evict()
+        return Entry(dict(data), {name: folder / name for name in files})
+
+    def _put(self, folder: Path, data: Mapping[str, Any], files: Mapping[str, bytes]) -> None:
         folder.parent.mkdir(parents=True, exist_ok=True)
         digests = {name: [len(content), hashlib.sha256(content).hexdigest()] for name, content in files.items()}
         draft = Path(tempfile.mkdtemp(prefix=".draft-", dir=folder.parent))
@@ -74,14 +87,10 @@ class BuildCache:
                 draft.rename(folder)
             except OSError:
                 # Taken: by an equal build of somebody else, or by a damaged one, which has to go.
-                if self.get(key) is None:
+                if self.get(folder.name) is None:
                     draft.rename(folder)
         finally:
             shutil.rmtree(draft, ignore_errors=True)
-        self._writes += 1
-        if self._writes % _CHECK_EVERY == 1:
-            self.evict()
-        return Entry(dict(data), {name: folder / name for name in files})
 
     def evict(self) -> None:
         """Remove the entries used longest ago until the rest fits, and drafts that a killed process left."""
@@ -107,7 +116,8 @@ class BuildCache:
 
     def _remove(self, folder: Path) -> None:
         """Take a folder away at once, then delete it: nobody may see half of an entry."""
-        grave = Path(tempfile.mkdtemp(prefix=".draft-", dir=folder.parent))
+        with writing_to_cache(folder.parent):
+            grave = Path(tempfile.mkdtemp(prefix=".draft-", dir=folder.parent))
         try:
             folder.rename(grave / "entry")
         except FileNotFoundError:

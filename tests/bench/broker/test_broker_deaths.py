@@ -26,13 +26,19 @@ from brokers import (
 
 from kforecast.bench.broker import processes_alive
 from kforecast.bench.broker.client import cancel
+from kforecast.bench.devices.cpu.lane import CpuLane
+from kforecast.bench.header.signature import signatures
+from kforecast.bench.languages.c import find_compiler
+from kforecast.store import kernels as kernels_of_store
 from kforecast.store import measurements, requests
 from kforecast.store.database import Store
+from kforecast.store.errors import DeviceError
+from kforecast.store.models import Kernel
 
 OLDER = """
 import sys
 from kforecast.bench.broker import client, server
-client.code_fingerprint = server.code_fingerprint = lambda: "older"
+client.fingerprint = server.fingerprint = lambda: "older"
 """
 OLDER_BROKER = OLDER + "sys.exit(server.main('cpu'))"
 OLDER_CLIENT = OLDER + "from kforecast.app.main import main; main()"
@@ -185,6 +191,70 @@ def test_a_retired_broker_finishes_its_work_first(kernels: Kernels) -> None:
     assert first.returncode == 0
     with Store.open() as store:
         assert [(one.state, one.attempts) for one in requests.recent(store)] == [("completed", 1)] * 2
+
+
+def test_a_broker_takes_over_what_another_process_began_and_left(kernels: Kernels) -> None:
+    ask(kernels.quick)
+    serving = broker_pid()
+    with Store.open() as store:
+        first = requests.recent(store)[0]
+        left = requests.enqueue(store, device="cpu", payload=first.payload, client="somebody")
+        assert requests.claim(store, left.id, "inline:4194304:1") is not None
+        until(lambda: not requests.unfinished(store), what="the queue is empty")
+        ended = requests.get(store, left.id)
+    assert ended is not None
+    assert (ended.state, ended.attempts) == ("completed", 2)
+    assert broker_pid() == serving
+
+
+def test_a_client_with_another_compiler_gets_what_that_one_compiles(
+    kernels: Kernels, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    text = kernels.quick.read_text()
+    kernels.quick.write_text(text.replace("y[i] = 2 * x[i];", "y[i] = 2 * x[i];\n#ifdef WRONG\ny[0] = 0;\n#endif\n"))
+    assert ask(kernels.quick).verdict == "ok"
+    serving = broker_pid()
+    other = tmp_path / "other-cc"
+    other.write_text('#!/bin/sh\n[ "$1" = --version ] && { echo "gcc 99.1.0"; exit 0; }\nexec gcc -DWRONG "$@"\n')
+    other.chmod(0o755)
+    monkeypatch.setenv("CC", str(other))
+    find_compiler.cache_clear()
+    try:
+        assert ask(kernels.quick).verdict == "incorrect"
+    finally:
+        find_compiler.cache_clear()
+    with Store.open() as store:
+        names = [kernels_of_store.resolve(store, one.kernel_id).toolchain for one in measurements.find(store)]
+    assert "gcc 99.1.0" in names
+    assert len(set(names)) == 2
+    assert broker_pid() not in (None, serving)
+
+
+def test_a_compiler_that_is_not_here_compiles_nothing(kernels: Kernels, tmp_path: Path) -> None:
+    answer = ask(kernels.quick)
+    with Store.open() as store:
+        loaded = kernels_of_store.resolve(store, str(answer.kernel_id))
+    fields = loaded.model_dump(exclude={"id", "source_id", "toolchain"})
+    named = Kernel.make(**fields | {"launches": loaded.launches, "scratch": loaded.scratch}, toolchain="gcc 99.1.0")
+    with pytest.raises(DeviceError, match=r"a compiler that is not here: gcc 99.1.0; here is"):
+        CpuLane(tmp_path).compile(named, signatures(named.source, "c", {}))
+
+
+def test_a_fault_is_answered_where_the_log_is_full(kernels: Kernels) -> None:
+    broken = """
+import sys
+from kforecast.bench.broker import server
+from kforecast.bench.broker.service import Service
+def run(self, request):
+    raise RuntimeError("a fault")
+Service.run = run
+sys.exit(server.main("cpu"))
+"""
+    with Path("/dev/full").open("w") as full, subprocess.Popen([sys.executable, "-c", broken], stderr=full) as broker:
+        until(lambda: broker_pid() == broker.pid, what="it serves")
+        with pytest.raises(DeviceError, match="a fault in kforecast ended this measurement: RuntimeError: a fault"):
+            ask(kernels.quick)
+        broker.terminate()
 
 
 def test_names_of_processes() -> None:

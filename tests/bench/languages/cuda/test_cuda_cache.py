@@ -1,11 +1,15 @@
 from __future__ import annotations
 
+import errno
 import os
 import threading
 import time
 from pathlib import Path
 
+import pytest
+
 from kforecast.bench.languages.cuda.cache import BuildCache
+from kforecast.store.errors import DeviceError
 
 
 def test_an_entry_comes_back_with_its_files(tmp_path: Path) -> None:
@@ -82,3 +86,20 @@ def test_entries_in_use_are_kept_even_above_the_limit(tmp_path: Path) -> None:
         cache.put(f"ef{index}", {}, {"a": bytes(1000)})
     cache.evict()
     assert all(cache.get(f"ef{index}") for index in range(3))
+
+
+def test_a_cache_that_cannot_be_written_says_so(tmp_path: Path) -> None:
+    (tmp_path / "ab").write_text("a file where the folder should be")
+    with pytest.raises(DeviceError, match=r"the cache cannot be written \(File exists\).*KFORECAST_CACHE_DIR"):
+        BuildCache(tmp_path).put("ab03", {}, {"a": b"123"})
+
+
+def test_a_cache_that_can_only_be_read_still_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cache = BuildCache(tmp_path)
+    put = cache.put("ab04", {}, {"a": b"123"})
+
+    def refuse(path: object) -> None:
+        raise OSError(errno.EROFS, "Read-only file system", str(path))
+
+    monkeypatch.setattr(os, "utime", refuse)
+    assert cache.get("ab04") == put

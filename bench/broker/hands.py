@@ -1,0 +1,258 @@
+"""The hands of a broker: itself, and processes that measure on its device beside it, started when requests wait."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+
+from ...store import kernels, requests
+from ...store.database import Store
+from ...store.errors import DeviceError, InputError, StoreError
+from ...store.models import Request
+from ...store.paths import STORE_VARIABLE
+from ..devices.catalogue import device_kind, runs_hosted
+from ..faults import Cancelled
+from .lines import Lines
+from .protocol import log_path
+from .service import Service
+
+HANDS = 3
+"""Hands on a GPU."""
+HANDS_VARIABLE = "KFORECAST_HANDS"
+_FEWEST_CORES = 8
+"""With fewer, hands take the cores from each other that their kernels are compiled on."""
+_LOOK_S = 0.1
+_READY_S = 120.0
+_END_S = 30.0
+_AGAIN_S = 60.0
+"""How soon another start is tried after one that failed."""
+
+
+def hands_for(device: str) -> int:
+    """How many measure at once on a device: `KFORECAST_HANDS`, else 1 on the cpu and on machines with few cores.
+
+    Raises InputError where the variable is no positive number.
+    """
+    wanted = os.environ.get(HANDS_VARIABLE, "")
+    if wanted:
+        if not wanted.isdecimal() or int(wanted) < 1:
+            raise InputError(
+                f"{HANDS_VARIABLE} is no number of hands", value=wanted, next_step="Give 1 or more, or leave it unset."
+            )
+        return int(wanted)
+    return HANDS if device_kind(device) == "cuda" and len(os.sched_getaffinity(0)) >= _FEWEST_CORES else 1
+
+
+class Hands:
+    """Works off the requests of one device on one store, as many at once as there are hands; a thread for each.
+
+    The first hand is this process itself. The others are processes of their own, started when a request waits; it goes
+    to whichever hand is free first. on_progress and cancelled are as a Service's.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        device: str,
+        owner: str,
+        count: int,
+        on_progress: Callable[[str, str], None] = lambda request_id, text: None,
+        cancelled: Callable[[str], bool] = lambda request_id: False,
+    ) -> None:
+        self.count = count
+        self.first = Service(store, device, owner, on_progress, cancelled, count)
+        self._idle: list[Service | Hand] = [self.first]
+        self._others: list[Hand] = []
+        self._free = threading.Condition()
+        self._starter = ThreadPoolExecutor(1, thread_name_prefix="kforecast-starter")
+        self._starting = self._closing = False
+        self._not_before = 0.0
+
+    def work_off(self, request: Request) -> None:
+        """As `Service.work_off`, on the hand that is free first. A hand that dies fails the request it had."""
+        hand = self._take(request)
+        try:
+            if hand is not self.first:
+                self.first.settle(str(request.payload.get("kernel_id")))
+            hand.work_off(request)
+        finally:
+            self._give_back(hand)
+
+    def compile_ahead(self, request: Request) -> None:
+        """As `Service.compile_ahead`; what is compiled serves every hand."""
+        self.first.compile_ahead(request)
+
+    def get_ready(self) -> None:
+        """Start every hand now, and return once the device is warm for all of them."""
+        self.first.get_ready()
+        with self._free:
+            while len(self._others) < self.count - 1:
+                self._start_another()
+                if time.monotonic() < self._not_before:
+                    raise DeviceError("a hand does not start", next_step="The traceback is in the log above.")
+                self._free.wait(_LOOK_S)
+
+    def close(self) -> None:
+        """End every helper process of the device, once nobody measures, and the other hands."""
+        with self._free:
+            self._closing = True
+        self._starter.shutdown(wait=True, cancel_futures=True)  # not before the last start is over
+        for hand in self._others:
+            hand.close()
+        self.first.close()
+
+    def _take(self, request: Request) -> Service | Hand:
+        hosted = self.count > 1 and self._is_hosted(request)
+        with self._free:
+            while True:
+                # A lane that has the device to itself, and seconds of start, is needed but once.
+                fit = [hand for hand in self._idle if hand is self.first or not hosted]
+                if fit:
+                    self._idle.remove(fit[0])
+                    return fit[0]
+                if not hosted:
+                    self._start_another()
+                self._free.wait(_LOOK_S)
+                if self.first.cancelled(request.id):
+                    raise Cancelled
+
+    def _is_hosted(self, request: Request) -> bool:
+        ids = [request.payload.get(side) for side in ("kernel_id", "baseline_id")]
+        found = [kernels.get(self.first.store, str(identity)) for identity in ids if identity]
+        return runs_hosted(*(kernel.language for kernel in found if kernel is not None))
+
+    def _give_back(self, hand: Service | Hand) -> None:
+        with self._free:
+            if isinstance(hand, Hand) and not hand.alive:
+                self._others.remove(hand)
+                hand.close()
+            else:
+                # The first one first: it is the warmest, and a process that is not needed may sleep.
+                self._idle.insert(0 if hand is self.first else len(self._idle), hand)
+            self._free.notify_all()
+
+    def _start_another(self) -> None:
+        """In the starter's thread: a process whose starting thread ends is killed with it (`die_with_parent`)."""
+        if self._starting or self._closing or len(self._others) >= self.count - 1:
+            return
+        if time.monotonic() >= self._not_before:
+            self._starting = True
+            self._starter.submit(self._start)
+
+    def _start(self) -> None:
+        hand = None
+        try:
+            hand = Hand(self.first)
+            hand.wait_until_ready(lambda: self._closing)
+        except Exception:  # noqa: BLE001  there are others: the requests go to them
+            traceback.print_exc(file=sys.stderr)
+            if hand is not None:
+                hand.close()
+                hand = None
+        with self._free:
+            self._starting = False
+            if hand is None:
+                self._not_before = time.monotonic() + _AGAIN_S
+            else:
+                self._others.append(hand)
+                self._idle.append(hand)
+            self._free.notify_all()
+
+
+class Hand:
+    """A hand in a process of its own, seen from its broker; `first`: the broker's own service. See `broker.hand`."""
+
+    def __init__(self, first: Service) -> None:
+        self._first = first
+        ours, theirs = socket.socketpair()
+        self._lines = Lines(ours)
+        with theirs:
+            arguments = [str(theirs.fileno()), first.device, first.owner, str(first.sharers)]
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "kforecast.bench.broker.hand", *arguments],
+                pass_fds=(theirs.fileno(),),
+                stdin=subprocess.DEVNULL,
+                cwd="/",
+                env={**os.environ, STORE_VARIABLE: str(first.store.path), "TMPDIR": tempfile.gettempdir()},
+                start_new_session=True,
+            )
+
+    @property
+    def alive(self) -> bool:
+        return self._process.poll() is None
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def wait_until_ready(self, given_up: Callable[[], bool]) -> None:
+        """Returns when the device is warm for this hand. Raises DeviceError where it does not come to that."""
+        until = time.monotonic() + _READY_S
+        while not given_up() and time.monotonic() < until:
+            came = self._lines.read(_LOOK_S)
+            if came:
+                return
+            if came is None:
+                break
+        raise DeviceError(
+            "a hand of the broker did not start",
+            value=f"pid {self.pid}",
+            next_step=f"See {log_path(self._first.device, self._first.store.path)}.",
+        )
+
+    def work_off(self, request: Request) -> None:
+        """As `Service.work_off`."""
+        self._lines.send("run", request.id)
+        asked_to_stop = False
+        while True:
+            came = self._lines.read(_LOOK_S)
+            if came is None:
+                return self._died(request)
+            for word, *rest in came:
+                if word == "progress":
+                    self._first.on_progress(*rest)
+                elif word == "done":
+                    return None
+                elif word == "cancelled":
+                    raise Cancelled
+                elif word == "unusable":
+                    error = rest[0]
+                    raise StoreError(error["what"], value=error["value"], next_step=error["next"])
+            if not asked_to_stop and self._first.cancelled(request.id):
+                self._lines.send("cancel")
+                asked_to_stop = True
+
+    def _died(self, request: Request) -> None:
+        self._end()
+        if self._first.cancelled(request.id):
+            raise Cancelled
+        error = DeviceError(
+            "the process that measured died",
+            value=f"pid {self.pid}, exit status {self._process.returncode}",
+            next_step=f"Measure again; {log_path(self._first.device, self._first.store.path)} may tell more.",
+        )
+        requests.fail(self._first.store, request.id, error.as_dict(), owner=self._first.owner)
+
+    def close(self) -> None:
+        """Let the process end what it has started, and reap it. Idempotent."""
+        self._lines.end()
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(timeout=_END_S)
+        self._end()
+        self._lines.close()
+
+    def _end(self) -> None:
+        if self._process.poll() is None:
+            with suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
