@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -24,6 +25,10 @@ class ExactExpectation:
     @property
     def shape(self) -> tuple[int, ...]:
         return tuple(self.golden.shape)
+
+    def accepts(self, got: Array | None, xp: ArrayModule) -> bool:
+        """Whether `check` finds nothing."""
+        return self.check(got, xp) is None
 
     def check(self, got: Array | None, xp: ArrayModule) -> Mismatch | None:
         """The first wrong element, or None."""
@@ -50,6 +55,18 @@ class ExactExpectation:
         )
 
 
+class _Wrong(NamedTuple):
+    """What is wrong: the element to name, which ones are, how many, the rms of all errors, and words if it is no
+    element.
+    """
+
+    at: int
+    wrong: Array
+    count: int
+    rms: float
+    text: str
+
+
 @dataclass(frozen=True)
 class FloatExpectation:
     """An output within a precision: golden (flat f64), scale, the norms of two references' errors, and the limits."""
@@ -63,11 +80,21 @@ class FloatExpectation:
     lower: Norms
     limits: Norms
 
+    def accepts(self, got: Array | None, xp: ArrayModule) -> bool:
+        """Whether `check` would find nothing, without looking for words."""
+        if got is None or not _same_form(got, self.tensor, self.shape, xp):
+            return False
+        return self._wrong(xp.ascontiguousarray(got).reshape(-1), xp) is None
+
     def check(self, got: Array | None, xp: ArrayModule) -> Mismatch | None:
         """The first wrong element, or None."""
         if got is None or not _same_form(got, self.tensor, self.shape, xp):
             return _wrong_form(self.case, self.tensor, self.shape, got)
         flat = xp.ascontiguousarray(got).reshape(-1)
+        found = self._wrong(flat, xp)
+        return None if found is None else self._mismatch(flat, found, xp)
+
+    def _wrong(self, flat: Array, xp: ArrayModule) -> _Wrong | None:
         total = flat.size
         wrong = xp.zeros(total, bool)
         tail, finite, squares, worst, worst_at = 0, 0, 0.0, -1.0, 0
@@ -88,13 +115,13 @@ class FloatExpectation:
         rms = math.sqrt(squares / finite)
         count = int(wrong.sum())
         if count:
-            return self._mismatch(flat, int(wrong.argmax()), wrong, count=count, rms=rms, text="", xp=xp)
+            return _Wrong(int(wrong.argmax()), wrong, count, rms, "")
         if tail > int(total * TAIL_SHARE):
             text = f"More than {TAIL_SHARE:.1%} of the elements have a scaled error above {self.limits.tail:.2g}."
-            return self._mismatch(flat, worst_at, wrong, count=tail, rms=rms, text=text, xp=xp)
+            return _Wrong(worst_at, wrong, tail, rms, text)
         if rms > self.limits.rms:
             text = f"No element is far off, but the scaled errors' rms is {rms:.2g}, above {self.limits.rms:.2g}."
-            return self._mismatch(flat, worst_at, wrong, count=total, rms=rms, text=text, xp=xp)
+            return _Wrong(worst_at, wrong, total, rms, text)
         return None
 
     def _right(self, value: Array, error: Array, part: slice, xp: ArrayModule) -> Array:
@@ -104,9 +131,8 @@ class FloatExpectation:
         infinity = xp.isinf(value) & (xp.sign(value) == xp.sign(golden)) & (abs(golden) >= 0.99 * top)
         return number | infinity | (xp.isnan(value) & xp.isnan(golden))
 
-    def _mismatch(
-        self, flat: Array, at: int, wrong: Array, *, count: int, rms: float, text: str, xp: ArrayModule
-    ) -> Mismatch:
+    def _mismatch(self, flat: Array, found: _Wrong, xp: ArrayModule) -> Mismatch:
+        at, wrong, count, rms, text = found
         dtype, limit = self.tensor.dtype, self.limits.maximum
         part = next(part for part in self.scale.parts() if at < part.stop)
         error = float(self.scale.error(to_float(flat[part], dtype, xp), part, xp)[at - part.start])

@@ -177,12 +177,12 @@ class Oracle:
         found.gate, note = self._gate(opened, case, content, found.terms, right)
         found.notes += [note] if note else []
         for name, tensors in nulls.items():
-            if found.gate.check(tensors) is None:
+            if found.gate.accepts(tensors):
                 found.passing.append(name)
         rounded, bits = lower_inputs(content.inputs)
         if bits:
             lower = Reference.of(definition.run(rounded, opened.init, opened.weight_seed, bits=bits))
-            if found.gate.check(lower.tensors) is None:
+            if found.gate.accepts(lower.tensors):
                 found.notes.append("its outputs do not tell the declared precision from the next lower one")
         return found
 

@@ -65,6 +65,8 @@ class Setting:
     memory_limit: int
     flush_bytes: int = 0
     fetch_offset: int = 0
+    preload: tuple[str, ...] = ()
+    """Modules of torch's that are to be there before any process is forked."""
 
 
 class NeedsBuilding(Exception):
@@ -116,6 +118,7 @@ class CandidateProcess:
             "home": self._home.name,
             "environment": environment(self.home, gpu=self._gpu),
             "defences": defences.as_data(),
+            "preload": setting.preload,
             "gpu": self._gpu,
             "building": building,
             "memory": setting.memory_limit,

@@ -43,6 +43,8 @@ _LATE_CALLS = 5
 """So many calls in a row must all be late."""
 _FETCH_S = 20.0
 _KEPT_BYTES = 64 << 20
+_PRELOADED = {"gpumode": ("torch._inductor.config",)}
+"""By format. GPU MODE's references ask for deterministic algorithms; torch imports its compiler's settings for that."""
 
 
 class HostedSession:
@@ -161,6 +163,7 @@ class HostedSession:
             self._lane.memory_limit,
             self._lane.flush_bytes,
             self._fetch_offset(),
+            _PRELOADED.get(self._task.problem.format, ()) if self._task.problem is not None else (),
         )
 
     def _process(self, side: Side) -> CandidateProcess:
