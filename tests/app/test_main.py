@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import errno
 import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 
 import click
 import pytest
@@ -50,6 +52,26 @@ def test_every_command_takes_json_and_documents_exit_codes(command: str, capsys:
     page = capsys.readouterr().out
     assert "--json" in page
     assert "Exit codes:" in page
+
+
+@pytest.mark.parametrize(
+    ("error", "what"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device"), "the system refused (No space left on device)"),
+        (OSError(errno.EROFS, "Read-only file system", "/place"), "the system refused (Read-only file system)"),
+        (PermissionError(errno.EACCES, "Permission denied", "/place"), "the system refused (Permission denied)"),
+        (MemoryError(), "there is not enough memory"),
+    ],
+)
+def test_what_the_system_refuses_is_no_fault_of_ours(
+    fail: Callable[[BaseException], None], error: BaseException, what: str, capsys: Capture
+) -> None:
+    fail(error)
+    assert main.run(["status", "--json"]) == 4
+    answer = json.loads(capsys.readouterr().out)
+    assert (answer["error"], answer["what"]) == ("DeviceError", what)
+    assert answer["value"] == getattr(error, "filename", None)
+    assert answer["next"]
 
 
 def test_version(capsys: Capture) -> None:

@@ -13,7 +13,7 @@ from mcp.server.mcpserver.exceptions import ToolError
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from ...store.errors import KforecastError
+from ...store.errors import KforecastError, refused_by_system
 from ...store.paths import runtime_dir
 from . import arguments
 from .wording import for_agents
@@ -32,10 +32,12 @@ def log_path() -> Path:
 def as_tool_error(tool: str, error: BaseException) -> ToolError:
     """What a client reads: what happened, which value, what to do next.
 
-    An error that is neither ours nor about the arguments is our fault: it goes to the log with its traceback.
+    An error that is neither ours, nor the system's (a full disk), nor about the arguments is our fault: it goes to the
+    log with its traceback.
     """
-    if isinstance(error, KforecastError):
-        return ToolError(for_agents(str(error)))
+    told = error if isinstance(error, KforecastError) else refused_by_system(error)
+    if told is not None:
+        return ToolError(for_agents(str(told)))
     if isinstance(error, ValidationError):
         return ToolError(_about_arguments(error))
     return ToolError(_our_fault(tool, error))

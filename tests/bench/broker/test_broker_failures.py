@@ -144,3 +144,19 @@ def test_a_read_only_store(kernels: Kernels, tmp_path: Path, monkeypatch: pytest
     assert before == after == {"state": "completed"}
     assert (middle["error"], middle["exit_code"]) == ("StoreError", 3)
     assert (found["integrity"], found["stored"], found["unfinished"]) == ("ok", 2, 0)
+
+
+def test_a_compiler_without_room_says_nothing_of_the_kernel(kernels: Kernels, tmp_path: Path) -> None:
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    mounted = 'mount -t tmpfs -o size=24k tmpfs "$1" && TMPDIR="$1" && export TMPDIR && shift && exec "$@"'
+    probe = subprocess.run([*UNSHARE, mounted, "sh", str(temporary), "true"], capture_output=True, check=False)
+    if probe.returncode != 0:
+        pytest.skip(f"no namespaces here: {probe.stderr.decode().strip()}")
+    facts = [sys.executable, "-m", "kforecast", "facts", str(kernels.quick), "--json"]
+    done = subprocess.run(
+        [*UNSHARE, mounted, "sh", str(temporary), *facts], capture_output=True, text=True, check=False, timeout=60
+    )
+    answer = json.loads(done.stdout)
+    assert (done.returncode, answer["error"], answer["value"]) == (4, "DeviceError", str(temporary)), done.stderr
+    assert answer["what"] == "there is no room to compile in (No space left on device)"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 from typing import Any
 
@@ -120,3 +121,13 @@ def test_a_fault_of_ours_says_so_and_where_the_traceback_is(mode: str, monkeypat
     log = log_path().read_text()
     assert "Traceback" in log
     assert "secret detail" in log
+
+
+def test_a_full_disk_is_told_as_one(mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse() -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", "/place")
+
+    monkeypatch.setattr("kforecast.tools.mcp.looking._overview", refuse)
+    text = failed_call(make_server(), mode, "get_status")
+    assert "the system refused (No space left on device): /place. Free some space there" in text
+    assert "fault in kforecast" not in text
