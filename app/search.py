@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..store.errors import InputError
+from ..store.errors import DeviceError, InputError
 from .exits import EPILOG
 from .output import Column, bold, dim, json_option, page_width, paragraph, print_json, shorten, table
 
@@ -189,11 +189,15 @@ def _follow(result: SearchResult) -> SearchResult:
 
 
 def _tell(result: SearchResult, as_json: bool) -> int:
+    from ..tools.search.results import paused_by_trouble
+
     if as_json:
         print_json(result.model_dump(mode="json"))
     else:
         click.echo(search_page(result))
-    return _FAILED if result.state == "failed" else 0
+    if result.state == "failed":
+        return _FAILED
+    return DeviceError.exit_code if paused_by_trouble(result.state, result.reason) else 0
 
 
 def search_page(result: SearchResult) -> str:

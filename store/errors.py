@@ -77,7 +77,11 @@ def refused_by_system(error: BaseException) -> DeviceError | None:
     None for all else: that is a fault of ours.
     """
     if isinstance(error, MemoryError):
-        return DeviceError("there is not enough memory", next_step=_REFUSALS[errno.ENOMEM])
-    if not isinstance(error, OSError) or error.errno not in _REFUSALS:
+        told = DeviceError("there is not enough memory", next_step=_REFUSALS[errno.ENOMEM])
+    elif isinstance(error, OSError) and error.errno in _REFUSALS:
+        step = _REFUSALS[error.errno]
+        told = DeviceError(f"the system refused ({error.strerror})", value=error.filename, next_step=step)
+    else:
         return None
-    return DeviceError(f"the system refused ({error.strerror})", value=error.filename, next_step=_REFUSALS[error.errno])
+    told.__cause__ = error
+    return told

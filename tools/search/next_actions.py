@@ -13,8 +13,11 @@ from .policies.value import belief, expected_gain
 from .state import MOST_LOST, Node, State
 from .verification import next_claim
 
+PAUSED_BY_ORDER = "It was paused."
 _MOST_RESERVED = 0.25
 """Share of the GPU seconds that is kept back for verifying the winner, at most."""
+MOST_LOST_IN_A_ROW = 3 * (MOST_LOST + 1)
+"""Measurements lost one after the other from which on the search pauses: three candidates, each tried to the end."""
 MOST_TOGETHER = 16
 """Candidates in one question to a forecaster."""
 _MOST_DROPPED = 4
@@ -100,6 +103,8 @@ def next_action(state: State, policy: Policy, abilities: Abilities | None = None
         return _wind_up(state)
     if state.nodes[0].log2 is None:
         return _plant(state)
+    if state.lost_in_a_row >= MOST_LOST_IN_A_ROW:
+        return _give_up(state)
     return _grow(state, policy, able) or _end(state, able)
 
 
@@ -118,7 +123,16 @@ def _wind_up(state: State) -> Action | None:
         return CallOff()
     if state.phase == "stopping":
         return Finish("cancelled", "It was stopped.")
-    return Finish("paused", "It was paused.")
+    return Finish("paused", PAUSED_BY_ORDER)
+
+
+def _give_up(state: State) -> Action | None:
+    """Every candidate would fail as the last ones did: until somebody has looked at the device, trying is of no use."""
+    if state.in_flight:
+        return CallOff()
+    return Finish(
+        "paused", f"The last {state.lost_in_a_row} measurements failed for reasons other than kernels. {state.trouble}"
+    )
 
 
 def _grow(state: State, policy: Policy, able: Abilities) -> Action | None:

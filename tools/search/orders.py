@@ -21,5 +21,6 @@ def obey(state: State, event: Told) -> None:
     elif event.order == "resume":
         if state.phase != "running" and state.outcome != "failed":
             state.phase, state.outcome, state.reason = "running", "", ""
+            state.lost_in_a_row = 0
     elif state.phase != "ended":
         state.phase = "stopping" if event.order == "stop" else "pausing"

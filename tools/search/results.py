@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict
 from ...store.searches import Search, SearchState
 from ..words import ratio_text
 from .log import counts, state_word
+from .next_actions import PAUSED_BY_ORDER
 from .nodes import NodeState
 from .questions import tried
 from .state import Node, State
@@ -120,7 +121,7 @@ def search_result(search: Search, state: State, asks: Sequence[Ask] = (), *, wor
         asks=tuple(asks),
         cursor=state.events,
         poll_after_s=POLL_AFTER_S if word in ("working", "stopping") else None,
-        next=_next(search, word, best, worked_on),
+        next=_next(search, word, best, worked_on, troubled=paused_by_trouble(word, state.reason)),
         task=search.task_name,
         device=search.device,
         policy=search.policy,
@@ -215,7 +216,12 @@ def _summary(search: Search, state: State, word: str, best: Best | None) -> str:
     return f"{search.task_name} on {search.device}, {word}: {found} after {tally}."
 
 
-def _next(search: Search, word: str, best: Best | None, worked_on: bool) -> str:
+def paused_by_trouble(state: str, reason: str | None) -> bool:
+    """Whether a search rests because the machinery failed again and again, not because somebody told it to."""
+    return state == "paused" and reason != PAUSED_BY_ORDER
+
+
+def _next(search: Search, word: str, best: Best | None, worked_on: bool, *, troubled: bool) -> str:
     report = f"`kforecast search report {search.id}` shows all of it."
     if word == "input_required":
         return "Improve one of `asks` and give candidates to search_propose; look at the brief of a forecast first."
@@ -223,8 +229,9 @@ def _next(search: Search, word: str, best: Best | None, worked_on: bool) -> str:
         if worked_on:
             return f"Look again in {POLL_AFTER_S:g} s: get_status(id='{search.id}')."
         return f"Its worker is gone: `kforecast search resume {search.id}` goes on where it stopped."
+    trouble = "Put right what the reason says; then " if troubled else ""
     stopped = {
-        "paused": f"`kforecast search resume {search.id}` goes on. {report}",
+        "paused": f"{trouble}`kforecast search resume {search.id}` goes on. {report}",
         "cancelled": f"`kforecast search resume {search.id}` goes on. {report}",
         "failed": "Put right what the reason says, then start a new search.",
     }

@@ -89,6 +89,10 @@ class State:
     """What the last claim's first reading stood on, where it did not hold; 0: nothing is suspected."""
     moved: list[int] = field(default_factory=list)
     """Other nodes whose log2 S the last event changed."""
+    lost_in_a_row: int = 0
+    """Measurements that the machinery failed on since one came to its end, or since the search was resumed."""
+    trouble: str = ""
+    """What it said the last time."""
     refusals: int = 0
     audited: int = 0
     failed: int = 0
@@ -244,6 +248,7 @@ class State:
         self.device_free = max(self.device_free, event.clock)
         self.spent.measurements += 1
         self.spent.gpu_seconds += event.seconds + event.lost_seconds
+        self.lost_in_a_row = 0
         if event.verdict == "ok":
             self.durations.add(event.effort, event.seconds)
         self.tags[node.tag] = self.tags.get(node.tag, 0) + 1
@@ -294,6 +299,8 @@ class State:
             self.to_forecast[node.index] = None
             return
         node.lost += not event.called_off
+        if event.work == "measure" and not event.called_off:
+            self.lost_in_a_row, self.trouble = self.lost_in_a_row + 1, event.why
         if event.work == "propose":
             node.refused += not event.called_off
             if node.refused >= MOST_REFUSED or node.lost > MOST_LOST:

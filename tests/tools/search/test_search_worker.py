@@ -75,6 +75,32 @@ def test_a_failing_machine_is_no_verdict(bed: Bed) -> None:
     assert all(node.verdict != "lost" for node in state.nodes if failed.count(node.id) < 3)
 
 
+def test_a_machine_that_fails_again_and_again_pauses_the_search(bed: Bed) -> None:
+    broken = [True]
+
+    def never(job: Job, outcome: Outcome) -> Outcome:
+        if job.baseline_id is not None and broken[0]:
+            raise DeviceError("the disk is full", next_step="Free some space.")
+        return outcome
+
+    bed.landscape.outcome = never
+    state = bed.run(Budget(measurements=10))
+    assert state.outcome == "paused"
+    assert state.reason.startswith("The last ")
+    assert "the disk is full. Free some space." in state.reason
+    assert 9 <= state.lost_in_a_row <= 9 + state.config.measuring
+    assert state.spent.measurements == 1
+    row = searches.get(bed.store, bed.search_id)
+    assert row is not None and row.state == "paused"
+
+    broken[0] = False
+    SearchLog(bed.store, bed.search_id).append([Told(order="resume")])
+    state = asyncio.run(bed.worker().run())
+    assert (state.outcome, state.lost_in_a_row) == ("completed", 0)
+    assert state.best.verified and state.spent.measurements > 5
+    assert folded(bed.store, bed.search_id) == state
+
+
 def test_a_winner_that_does_not_hold_is_replaced(bed: Bed) -> None:
     def claims(job: Job, outcome: Outcome) -> Outcome:
         lucky = outcome.log2 is not None and job.effort == "quick" and bed.landscape.by_id[job.kernel_id] == "/1"
