@@ -10,6 +10,7 @@ from typing import get_args
 
 from pydantic import BaseModel, ConfigDict
 
+from ..bench.header.block import find_header
 from ..bench.tasks.builtin import (
     SUFFIX,
     ShippedLanguage,
@@ -22,7 +23,9 @@ from ..bench.tasks.floor import compulsory_bytes, operations
 from ..bench.tasks.load import load_task
 from ..store.errors import InputError, UnsupportedError
 from ..store.models import Case, Precision, Task, Tensor
+from .kernels import Asked, load_file
 
+KERNEL_SUFFIXES = (".c", ".cc", ".cpp", ".cxx", ".cu", ".py")
 LANGUAGES: tuple[ShippedLanguage, ...] = get_args(ShippedLanguage)
 ROLES: tuple[ShippedRole, ...] = get_args(ShippedRole)
 
@@ -87,8 +90,10 @@ def list_tasks() -> list[TaskLine]:
 
 
 def show_task(name_or_path: str) -> TaskDetail:
-    """One task: a built-in name, a `.toml` file or a folder with a `task.toml`. Raises InputError."""
-    task = load_task(name_or_path)
+    """One task: a built-in name, a `.toml` file, a folder with a `task.toml`, or a kernel file, whose header says its
+    task. Raises InputError.
+    """
+    task = _task_of(name_or_path)
     if task.problem is not None:
         raise UnsupportedError(
             "what another bench's problem computes stands in its own files",
@@ -131,12 +136,18 @@ def copy_kernel(name: str, target: Path, *, language: ShippedLanguage = "c", rol
         raise InputError(f"the file name does not say {language}", value=target, next_step=step)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        with target.open("x", encoding="utf-8") as file:
-            file.write(source.read_text(encoding="utf-8"))
+        with target.open("x", encoding="utf-8"):
+            pass  # from here on it is ours, to be filled or to be taken away
     except FileExistsError:
         step = "Name another file; nothing is overwritten."
         raise InputError("the file exists already", value=target, next_step=step) from None
     except OSError as error:
+        step = "Name a place you can write to."
+        raise InputError(f"the file cannot be written ({error.strerror})", value=target, next_step=step) from error
+    try:
+        target.write_text(source.read_text(encoding="utf-8"), encoding="utf-8")
+    except OSError as error:
+        target.unlink(missing_ok=True)
         step = "Name a place you can write to."
         raise InputError(f"the file cannot be written ({error.strerror})", value=target, next_step=step) from error
     return target
@@ -163,10 +174,13 @@ class TaskCheck(BaseModel):
 
 
 def check_task(name_or_path: str, *, on_progress: Callable[[str], None] = lambda text: None) -> TaskCheck:
-    """Put the null kernels through every checked case of a task, on fresh inputs. Raises InputError for no task."""
+    """Put the null kernels through every checked case of a task, on fresh inputs; a kernel file stands for its task.
+
+    Raises InputError for no task.
+    """
     from ..bench.correctness.nulls import null_outputs, passing_nulls
 
-    task = load_task(name_or_path)
+    task = _task_of(name_or_path)
     if task.problem is not None:
         raise UnsupportedError(
             "problems of other benches are checked when they are measured",
@@ -183,6 +197,16 @@ def check_task(name_or_path: str, *, on_progress: Callable[[str], None] = lambda
         caught.update(nulls - passing_nulls(task, case, seed))
     lines = tuple(NullLine(null=null, caught=caught[null], cases=cases) for null, cases in tried.items())
     return TaskCheck(name=task.name, testable=all(line.caught for line in lines), nulls=lines)
+
+
+def _task_of(name_or_path: str) -> Task:
+    path = Path(name_or_path)
+    if path.suffix not in KERNEL_SUFFIXES or not path.is_file():
+        return load_task(name_or_path)
+    source = path.read_text(encoding="utf-8", errors="replace")
+    if find_header(source, "triton" if path.suffix == ".py" else "c") is None:
+        return load_task(name_or_path)  # a problem of another bench, or an error that says what a task file is
+    return load_file(name_or_path, Asked()).task
 
 
 def signature(task: Task) -> str:

@@ -1,11 +1,12 @@
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 
 import pytest
 
 from kforecast.store.errors import InputError
-from kforecast.tools.tasks import copy_kernel, list_tasks, show_task
+from kforecast.tools.tasks import check_task, copy_kernel, list_tasks, show_task
 
 
 def test_every_task_is_listed_with_its_signature_and_kernels() -> None:
@@ -52,3 +53,21 @@ def test_a_kernel_that_does_not_come_with_the_task_is_bad_input(tmp_path: Path) 
 def test_the_file_name_has_to_fit_the_language(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"ends with \.cu"):
         copy_kernel("softmax_rows", tmp_path / "a.c", language="cuda")
+
+
+def test_a_kernel_file_stands_for_the_task_of_its_header() -> None:
+    example = str(Path(__file__).parents[2] / "examples" / "row_dot.c")
+    assert check_task(example).testable
+    assert show_task(example).signature == "a[R, C] f32, b[R, C] f32 -> y[R] f32"
+
+
+def test_a_copy_that_does_not_fit_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(self: Path, text: str, **how: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as full:
+        full.setattr(Path, "write_text", refuse)
+        with pytest.raises(InputError, match=r"cannot be written \(No space left"):
+            copy_kernel("softmax_rows", tmp_path)
+    assert list(tmp_path.iterdir()) == []
+    assert copy_kernel("softmax_rows", tmp_path).read_text()
