@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 from ...store.errors import UnsupportedError
 from ...store.models import Case, Task
-from ..tasks.gpumode import SEED, arguments_of
+from ..tasks.gpumode import NEEDED, SEED, arguments_of
 from ..tasks.kernelbench import PROBLEM_FILE
 
 
@@ -160,8 +160,10 @@ class GpuModeDefinition:
             import importlib
 
             self._reference = importlib.import_module("reference")
+        missing = [name for name in NEEDED if not hasattr(self._reference, name)]
+        if missing:
+            raise CannotRun(f"reference.py defines no {', '.join(missing)}")
         self._generate = self._reference.generate_input
-        self.has_reference = hasattr(self._reference, "ref_kernel")
 
     @contextlib.contextmanager
     def _importable(self) -> Iterator[None]:
@@ -188,8 +190,6 @@ class GpuModeDefinition:
     def run(self, inputs: Any, init: Any, seed: int, *, wide: bool = False, bits: int | None = None) -> Any:
         import torch
 
-        if not self.has_reference:
-            raise CannotRun("reference.py has no ref_kernel")
         with _explained("ref_kernel"), torch.no_grad():
             return self._reference.ref_kernel(inputs)
 
@@ -213,6 +213,8 @@ def _explained(what: str) -> Iterator[None]:
         raise
     except Exception as error:
         text = f"{type(error).__name__}: {error}".strip().split("\n", 1)[0][:300]
+        if isinstance(error, ModuleNotFoundError) and error.name:
+            text = f"it imports {error.name}, which this Python ({sys.prefix}) does not have: install it there"
         if not _has_gpu() and re.search(r"cuda|nvidia", text, re.IGNORECASE):
             text = "it makes its tensors on a GPU ('cuda'): measure it with --device cuda:0"
         if isinstance(error, MemoryError) or "allocate memory" in text or "out of memory" in text:

@@ -29,7 +29,7 @@ def flatten(value: Any, tensors: list[Any]) -> Any:
         return {"dict": {key: flatten(entry, tensors) for key, entry in value.items()}}
     if value is None or isinstance(value, bool | int | float | str):
         return {"value": value}
-    raise TypeError(f"a {type(value).__name__}")
+    raise TypeError(f"a {type(value).__name__}, where only tensors, numbers, texts, and lists and dicts of these do")
 
 
 def unflatten(tree: Any, tensors: list[Any], *, sequence: type[Any] = list) -> Any:

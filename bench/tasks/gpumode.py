@@ -6,19 +6,22 @@ Submissions define `custom_kernel(data)`. The format is that of github.com/gpu-m
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ...store.errors import InputError
+from ...store.errors import InputError, UnsupportedError
 from ...store.models import Case, Problem, Task
 from ..header.files import read_source
 
 TASK_FILE = "task.yml"
 REFERENCE_FILE = "reference.py"
 REFERENCE_ENTRY = "ref_kernel"
+NEEDED = ("generate_input", REFERENCE_ENTRY, "check_implementation")
+"""What `eval.py` of the documented format takes from `reference.py`."""
 CANDIDATE_ENTRY = "custom_kernel"
 SEED = "seed"
 _SUBMISSION = "@SUBMISSION@"
@@ -31,7 +34,8 @@ def gpumode_task(folder: Path, admit: Callable[[Path], None] | None = None) -> T
     """The task of a problem's folder. Checked cases are the tests of its `task.yml`, timed ones its benchmarks.
 
     admit: asked before each file is read, raises InputError to refuse it. Raises InputError where a file is missing or
-    `task.yml` is not what it must be.
+    `task.yml` is not what it must be, UnsupportedError for problems of several GPUs and for those that are judged
+    otherwise.
     """
     ask = admit or (lambda path: None)
     ask(folder / TASK_FILE)
@@ -45,7 +49,19 @@ def gpumode_task(folder: Path, admit: Callable[[Path], None] | None = None) -> T
     if REFERENCE_FILE not in files:
         raise _wrong(folder, f"its files hold no {REFERENCE_FILE}")
     if spec.get("multi_gpu"):
-        raise _wrong(folder, "it needs several GPUs")
+        raise UnsupportedError(
+            "this GPU MODE problem needs several GPUs; a measurement has one",
+            value=folder,
+            next_step="Give a problem without `multi_gpu`.",
+        )
+    missing = [name for name in NEEDED if name not in _bound(files[REFERENCE_FILE])]
+    if missing:
+        raise UnsupportedError(
+            "this GPU MODE problem is judged by a runner of its own, which is not run here",
+            value=f"{folder}: {REFERENCE_FILE} lacks {', '.join(missing)}",
+            next_step="Give a problem whose submissions are `custom_kernel(data)`, or write what this one computes as a "
+            "task of your own: docs/kernel-header.md shows how.",
+        )
     tests, benchmarks = (_cases(folder, spec, key) for key in ("tests", "benchmarks"))
     return Task(
         name=folder.resolve().name,
@@ -56,6 +72,20 @@ def gpumode_task(folder: Path, admit: Callable[[Path], None] | None = None) -> T
         timed={"any": benchmarks or tests},
         problem=Problem(format="gpumode", files=dict(sorted(files.items())), most_seed=_most_seed(spec)),
     )
+
+
+def _bound(source: str) -> set[str]:
+    """Every name that a Python source gives a value to, anywhere. Of one that does not parse, or imports everything of a
+    module, all that are needed: whoever runs it will see.
+    """
+    try:
+        nodes = list(ast.walk(ast.parse(source)))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return set(NEEDED)
+    found = {node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+    found |= {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    found |= {alias.asname or alias.name for node in nodes if isinstance(node, ast.ImportFrom) for alias in node.names}
+    return found | set(NEEDED) if "*" in found else found
 
 
 def arguments_of(case: Case) -> dict[str, Any]:

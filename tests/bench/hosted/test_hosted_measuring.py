@@ -224,3 +224,28 @@ def test_both_helpers_start_anew_after_their_deaths(lane: HostedLane, kernelbenc
         helper._process.kill()
         helper._process.wait()
     assert measured(lane, reference_kernel(task), task).verdict == "ok"
+
+
+@pytest.mark.parametrize(
+    ("reference", "said"),
+    [
+        ("from task import *\n", "reference.py defines no generate_input, ref_kernel, check_implementation"),
+        ("import no_such_package\nfrom task import *\n", "it imports no_such_package, which this Python"),
+        (
+            "class Config: pass\ndef generate_input(n): return Config()\ndef ref_kernel(data): return data\n"
+            "def check_implementation(data, output): return ''\n",
+            "what cannot travel: a Config, where only tensors",
+        ),
+    ],
+)
+def test_a_problem_that_cannot_run_here_says_what_it_lacks(
+    lane: HostedLane, tmp_path: Path, reference: str, said: str
+) -> None:
+    files = ", ".join(f"{{name: {name}, source: {name}}}" for name in ("reference.py", "task.py"))
+    (tmp_path / "task.yml").write_text(f"files: [{files}]\ntests: [{{n: 1}}]\n")
+    (tmp_path / "reference.py").write_text(reference)
+    (tmp_path / "task.py").write_text("input_t = object\n")
+    task = task_of(tmp_path)
+    result = measured(lane, reference_kernel(task), task)
+    assert result.verdict == "unsupported"
+    assert said in result.reason

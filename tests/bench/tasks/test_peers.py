@@ -63,7 +63,6 @@ def test_a_task_without_a_problem_keeps_its_id() -> None:
         ("files: []\ntests: [{size: 1}]\n", "reference.py"),
         ("files: [{name: reference.py, source: reference.py}]\n", "no tests"),
         ("tests: [", "YAML"),
-        ("files: [{name: reference.py, source: reference.py}]\nmulti_gpu: true\ntests: [{size: 1}]\n", "several GPUs"),
     ],
 )
 def test_a_folder_that_is_no_problem_says_why(tmp_path: Path, files: str, said: str) -> None:
@@ -72,6 +71,44 @@ def test_a_folder_that_is_no_problem_says_why(tmp_path: Path, files: str, said: 
     with pytest.raises(InputError) as caught:
         peer_task(tmp_path)
     assert said in f"{caught.value.what} {caught.value.value}"
+
+
+@pytest.mark.parametrize(
+    ("more", "reference", "said"),
+    [
+        ("multi_gpu: true", "def ref_kernel(data): return data", "needs several GPUs"),
+        (
+            "lang: py",
+            "import torch\ndef generate_inputs(n, seed): pass\ndef reference_forward(x): pass\n",
+            "a runner of its own.*lacks generate_input, ref_kernel, check_implementation",
+        ),
+        ("lang: py", "def generate_input(n): pass\ndef ref_kernel(d): pass\n", "lacks check_implementation"),
+    ],
+)
+def test_problems_that_are_judged_otherwise_are_unsupported(
+    tmp_path: Path, more: str, reference: str, said: str
+) -> None:
+    files = "files: [{name: reference.py, source: reference.py}]"
+    (tmp_path / "task.yml").write_text(f"{files}\n{more}\ntests: [{{size: 1}}]\n")
+    (tmp_path / "reference.py").write_text(reference)
+    with pytest.raises(UnsupportedError, match=said):
+        peer_task(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "reference",
+    [
+        "from others import *",
+        "from others import generate_input, ref_kernel\ncheck_implementation = make(ref_kernel)",
+        "if True:\n    def generate_input(n): pass\nelse:\n    generate_input = None\n"
+        "def ref_kernel(d): pass\nclass check_implementation: pass",
+        "this is no Python (",
+    ],
+)
+def test_wherever_the_names_come_from_a_problem_is_one(tmp_path: Path, reference: str) -> None:
+    (tmp_path / "task.yml").write_text("files: [{name: reference.py, source: reference.py}]\ntests: [{size: 1}]\n")
+    (tmp_path / "reference.py").write_text(reference)
+    assert peer_task(tmp_path) is not None
 
 
 def test_the_files_are_read_without_a_yaml_library_too(monkeypatch: pytest.MonkeyPatch) -> None:
