@@ -59,8 +59,8 @@ def gpumode_task(folder: Path, admit: Callable[[Path], None] | None = None) -> T
         raise UnsupportedError(
             "this GPU MODE problem is judged by a runner of its own, which is not run here",
             value=f"{folder}: {REFERENCE_FILE} lacks {', '.join(missing)}",
-            next_step="Give a problem whose submissions are `custom_kernel(data)`, or write what this one computes as a "
-            "task of your own: docs/kernel-header.md shows how.",
+            next_step="Give a problem whose submissions are `custom_kernel(data)`, or write what this one computes as "
+            "a task of your own: docs/kernel-header.md shows how.",
         )
     tests, benchmarks = (_cases(folder, spec, key) for key in ("tests", "benchmarks"))
     return Task(
@@ -75,8 +75,8 @@ def gpumode_task(folder: Path, admit: Callable[[Path], None] | None = None) -> T
 
 
 def _bound(source: str) -> set[str]:
-    """Every name that a Python source gives a value to, anywhere. Of one that does not parse, or imports everything of a
-    module, all that are needed: whoever runs it will see.
+    """Every name that a Python source gives a value to, anywhere. Of one that does not parse, or imports everything
+    from somewhere, all that are needed: whoever runs it will see.
     """
     try:
         nodes = list(ast.walk(ast.parse(source)))
