@@ -9,20 +9,21 @@ import numpy as np
 
 from ...store.models import Kernel
 from ..contract import Answer, Query, Reply, Sibling, Side
-from ..learned.model import bins_of_normal
+from ..learned.model import Difference
 from ..structure import similarity
 
 NAME = "base-rate"
-_PRIOR_ROWS = 4.0
-"""Measured kernels that the prior counts for: a handful of pairs moves it little."""
-_PRIOR_SD = 1.5
-"""Of the prior of log2 S, octaves around a tie."""
+_PRIOR_ROWS = 1.0
+"""Measured kernels that the prior counts for."""
+_SPREADS = tuple(0.25 * 2.5**step for step in (-math.sqrt(3), 0.0, math.sqrt(3)))
+_SPREAD_SHARES = (1 / 6, 2 / 3, 1 / 6)
+"""How far the kernels of one task differ, as standard deviations of log2 time, and how many tasks are so: a normal of
+the logarithm in three points (Gauss and Hermite). It was 0.22 octaves, give or take a factor of 2.3, over the 18 tasks
+of `docs/results/h200_kernels.jsonl.gz` and `h200_pool.jsonl.gz`; other devices may differ, so both are a little more."""
 _PRIOR_CORRECT_ROWS = 2.0
 """Measured kernels that an even chance to be correct counts for."""
 _LENGTH = 0.3
 """How fast a measured kernel counts less as it is less like the candidate: exp((similarity - 1) / length)."""
-_UNLIKE_SD = 1.5
-"""How far S of a kernel with nothing in common may lie from the measured one's, octaves."""
 _Z95 = 1.96
 _UNBOUNDED_SD = 1.0
 
@@ -45,8 +46,9 @@ class BaseRate:
 class TaskRate:
     """How often each bin came up among the measured kernels of the task, over this very baseline.
 
-    Each counts as far as it is like the candidate, for one row at most, and is spread the wider the less it is like it.
-    The baseline itself counts as a tie. All that stands against a prior that is symmetric around a tie, and wide.
+    Each counts as far as it is like the candidate, for one row at most, and is spread the wider the less it is like it,
+    as far as two kernels of a task are known to differ. The baseline itself counts as a tie, and so does a prior that is
+    as wide as for a kernel with nothing in common.
     """
 
     name = NAME
@@ -67,10 +69,11 @@ class TaskRate:
         others = [one for one in self._measured if one.kernel.source_id not in asked]
         tie = Sibling(kernel=base, log2_speedup=0.0, log2_low=0.0, log2_high=0.0)
         weights = np.array([_nearness(one.kernel, candidate.kernel) for one in (tie, *others)])
-        counts = _PRIOR_ROWS * np.array(bins_of_normal(0.0, _PRIOR_SD))
+        counts = _PRIOR_ROWS * np.array(_around(0.0, own_sd=0.0, unlike=1.0))
         for one, weight in zip((tie, *others), weights, strict=True):
             if one.log2_speedup is not None and not one.unpaired:
-                counts += weight * np.array(bins_of_normal(one.log2_speedup, _spread(one, candidate.kernel)))
+                unlike = 1 - similarity(one.kernel, candidate.kernel)
+                counts += weight * np.array(_around(one.log2_speedup, own_sd=_own_sd(one), unlike=unlike))
         # Of correctness the baseline's own verdict and an earlier one of the candidate tell as well.
         right = np.array([one.verdict == "ok" for one in self._measured], dtype=float)
         near = np.array([_nearness(one.kernel, candidate.kernel) for one in self._measured])
@@ -99,9 +102,14 @@ def _nearness(measured: Kernel, candidate: Kernel) -> float:
     return math.exp((similarity(measured, candidate) - 1) / _LENGTH)
 
 
-def _spread(measured: Sibling, candidate: Kernel) -> float:
-    """Standard deviation of the candidate's log2 S around the measured one's: its interval's, and for being unlike."""
-    own = _UNBOUNDED_SD
-    if measured.log2_low is not None and measured.log2_high is not None:
-        own = (measured.log2_high - measured.log2_low) / (2 * _Z95)
-    return math.hypot(own, _UNLIKE_SD * (1 - similarity(measured.kernel, candidate)))
+def _around(log2: float, *, own_sd: float, unlike: float) -> tuple[float, ...]:
+    """Bin probabilities of a kernel's log2 S that is like a measured one's but for the share `unlike`, 0..1."""
+    sds = tuple(math.hypot(own_sd, math.sqrt(2) * spread * unlike) for spread in _SPREADS)
+    return Difference(log2, sds, _SPREAD_SHARES).p_bins
+
+
+def _own_sd(measured: Sibling) -> float:
+    """Standard deviation of a measured log2 S, from its interval."""
+    if measured.log2_low is None or measured.log2_high is None:
+        return _UNBOUNDED_SD
+    return (measured.log2_high - measured.log2_low) / (2 * _Z95)
