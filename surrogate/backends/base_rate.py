@@ -19,7 +19,7 @@ _SPREADS = tuple(0.25 * 2.5**step for step in (-math.sqrt(3), 0.0, math.sqrt(3))
 _SPREAD_SHARES = (1 / 6, 2 / 3, 1 / 6)
 """How far the kernels of one task differ, as standard deviations of log2 time, and how many tasks are so: a normal of
 the logarithm in three points (Gauss and Hermite). It was 0.22 octaves, give or take a factor of 2.3, over the 18 tasks
-of `docs/results/h200_kernels.jsonl.gz` and `h200_pool.jsonl.gz`; other devices may differ, so both are a little more."""
+of `docs/results/h200_kernels.jsonl.gz` and `h200_pool.jsonl.gz`; other devices may differ: both are a little more."""
 _PRIOR_CORRECT_ROWS = 2.0
 """Measured kernels that an even chance to be correct counts for."""
 _LENGTH = 0.3
@@ -46,9 +46,9 @@ class BaseRate:
 class TaskRate:
     """How often each bin came up among the measured kernels of the task, over this very baseline.
 
-    Each counts as far as it is like the candidate, for one row at most, and is spread the wider the less it is like it,
-    as far as two kernels of a task are known to differ. The baseline itself counts as a tie, and so does a prior that is
-    as wide as for a kernel with nothing in common.
+    Each counts as far as it is like the candidate, for one row at most, and is spread the wider the less it is alike,
+    as far as two kernels of a task are known to differ. The baseline itself counts as a tie, and so does a prior that
+    is as wide as for a kernel with nothing in common.
     """
 
     name = NAME
