@@ -55,6 +55,9 @@ class Node:
     measurement_id: str | None = None
     detail: str = ""
     lost: int = 0
+    """Times the machinery failed on it since it was measured last."""
+    unproposed: int = 0
+    """Times its generator failed."""
     unheard: int = 0
     """Times its forecaster failed."""
     begun: int = 0

@@ -259,7 +259,7 @@ class State:
             self.claims.discard(before, node.index)
         right = event.verdict == "ok" and not event.quarantined and (event.log2 is not None or node.parent < 0)
         node.verdict = "quarantined" if event.quarantined else event.verdict
-        node.effort, node.measurement_id = event.effort, event.measurement_id
+        node.effort, node.measurement_id, node.lost = event.effort, event.measurement_id, 0
         node.time_us, node.percent_of_floor = event.time_us, event.percent_of_floor
         node.censored, node.detail = event.censored, event.detail
         if not right:
@@ -298,14 +298,16 @@ class State:
             node.unheard += 1
             self.to_forecast[node.index] = None
             return
-        node.lost += not event.called_off
-        if event.work == "measure" and not event.called_off:
-            self.lost_in_a_row, self.trouble = self.lost_in_a_row + 1, event.why
         if event.work == "propose":
             node.refused += not event.called_off
-            if node.refused >= MOST_REFUSED or node.lost > MOST_LOST:
+            node.unproposed += not event.called_off
+            if node.refused >= MOST_REFUSED or node.unproposed > MOST_LOST:
                 self._exhaust(node)
-        elif node.parent < 0 or (begun is not None and begun.purpose == "verify"):
+            return
+        node.lost += not event.called_off
+        if not event.called_off:
+            self.lost_in_a_row, self.trouble = self.lost_in_a_row + 1, event.why
+        if node.parent < 0 or (begun is not None and begun.purpose == "verify"):
             node.detail = event.why
         elif begun is not None:
             self.explored -= event.called_off

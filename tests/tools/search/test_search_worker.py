@@ -97,8 +97,23 @@ def test_a_machine_that_fails_again_and_again_pauses_the_search(bed: Bed) -> Non
     SearchLog(bed.store, bed.search_id).append([Told(order="resume")])
     state = asyncio.run(bed.worker().run())
     assert (state.outcome, state.lost_in_a_row) == ("completed", 0)
-    assert state.best.verified and state.spent.measurements > 5
+    assert state.best.verified and state.spent.measurements == 10
     assert folded(bed.store, bed.search_id) == state
+
+
+def test_a_claim_that_the_machinery_lost_is_made_again(bed: Bed) -> None:
+    lost: list[str] = []
+
+    def once(job: Job, outcome: Outcome) -> Outcome:
+        if job.purpose == "verify" and not lost:
+            lost.append(job.node)
+            raise DeviceError("the device fell over", next_step="Put it up again.")
+        return outcome
+
+    bed.landscape.outcome = once
+    state = bed.run(Budget(measurements=10))
+    assert lost == [state.best.id]
+    assert state.best.verified and state.best.effort == "claim"
 
 
 def test_a_winner_that_does_not_hold_is_replaced(bed: Bed) -> None:
