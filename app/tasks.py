@@ -90,7 +90,8 @@ def copy_command(*, name: str, target: Path, language: Any, role: Any, as_json: 
 def check_command(name: str, as_json: bool) -> int:
     """Can the task tell right from wrong? Kernels that do nothing, or the wrong thing, have to fail on it.
 
-    PATH: a task file, a folder with a task.toml, or a kernel file whose header says its task. Ends with 2 where one would pass.
+    PATH: a task file, a folder with a task.toml, or a kernel file whose header says its task. Ends with 2 where one
+    would pass.
     """
     from ..tools.tasks import check_task
 

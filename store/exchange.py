@@ -26,7 +26,7 @@ from pydantic import ValidationError
 from . import forecasts, kernels, measurements, profiles, schema, tasks
 from .clock import utc_now
 from .database import Store, Value
-from .errors import InputError
+from .errors import InputError, StoreError
 from .faults import as_store_errors
 from .models import Kernel, Measurement, Noun, Task
 from .rows import Table
@@ -139,12 +139,20 @@ def export(
             counts = writers[suffix](entries, part)
             part.replace(path)
     except OSError as error:
-        raise InputError(
-            f"The export cannot be written ({error.strerror})",
-            value=path,
-            next_step="Check that the directory exists, is yours to write to and has space.",
-        ) from error
+        raise _unwritten(path, str(error.strerror)) from error
+    except StoreError as error:
+        if str(directory) not in str(error.value):
+            raise
+        raise _unwritten(path, error.what) from error  # it is the export's disk that is full, not the store's
     return counts
+
+
+def _unwritten(path: Path, why: str) -> InputError:
+    return InputError(
+        f"The export cannot be written ({why})",
+        value=path,
+        next_step="Check that the directory exists, is yours to write to and has space.",
+    )
 
 
 def import_(store: Store, path: Path) -> Counts:

@@ -44,9 +44,14 @@ def config_path() -> Path:
 def cache_dir() -> Path:
     """The directory of what can be made again (binaries, references), created if need be: `KFORECAST_CACHE_DIR`, else
     the user's cache directory. Raises InputError for a relative variable, DeviceError if it cannot be made."""
-    path = _from_variable(CACHE_VARIABLE) or platformdirs.user_cache_path(_NAME, appauthor=False)
+    path = cache_path()
     make_private_directory(path, DeviceError)
     return path
+
+
+def cache_path() -> Path:
+    """Where `cache_dir` is or would be made. Creates nothing. Raises InputError for a relative variable."""
+    return _from_variable(CACHE_VARIABLE) or platformdirs.user_cache_path(_NAME, appauthor=False)
 
 
 @contextmanager
@@ -69,13 +74,19 @@ def runtime_dir() -> Path:
     directory, where anybody could have put one before us: hence the check of owner and mode.
     Raises InputError for a relative variable, DeviceError where the directory cannot be made or is not ours alone.
     """
+    path = runtime_path()
+    make_private_directory(path, DeviceError)
+    _check_private(path)
+    return path
+
+
+def runtime_path() -> Path:
+    """Where `runtime_dir` is or would be made. Creates nothing. Raises InputError for a relative variable."""
     path = _from_variable(RUNTIME_VARIABLE)
     if path is None:
         session = os.environ.get("XDG_RUNTIME_DIR", "")
         usable = session.startswith("/") and os.access(session, os.W_OK)
         path = Path(session) / _NAME if usable else Path(tempfile.gettempdir()) / f"{_NAME}-{os.getuid()}"
-    make_private_directory(path, DeviceError)
-    _check_private(path)
     return path
 
 

@@ -6,7 +6,9 @@ import os
 import platform
 import shutil
 import sqlite3
+import tempfile
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
@@ -20,15 +22,17 @@ from ..bench.languages.triton.toolchain import find_triton
 from ..store.database import Store
 from ..store.errors import KforecastError
 from ..store.faults import StoreMissing
-from ..store.paths import store_path
+from ..store.paths import CACHE_VARIABLE, RUNTIME_VARIABLE, cache_path, runtime_path, store_path
 from ..store.profiles import Profile
 from . import probes
 from .config import load_config
 from .profile import profile_words, stored_profile
 
 State = Literal["ok", "note", "problem"]
-Group = Literal["software", "store", "compilers", "devices", "device profile", "isolation", "machine"]
+Group = Literal["software", "store", "places", "compilers", "devices", "device profile", "isolation", "machine"]
 
+_LEAST_FREE = {"temporary": 1 << 30, "cache": 64 << 20, "runtime": 1 << 20}
+"""Bytes below which a place is too full."""
 WAL_RESET_BUG = ((3, 7, 0), (3, 51, 2))
 """First and last SQLite versions with the WAL-reset corruption; see sqlite.org/wal.html."""
 
@@ -70,7 +74,7 @@ def doctor() -> DoctorReport:
     devices = list(_devices(gpus, compiles_cuda))
     stored = _stored_profiles(gpus)
     fences = [*_isolation(), *_host_memory(gpus)]
-    checks = [*_software(), *_store(), *compilers, *devices, *_profiles(gpus, stored), *fences, *_machine()]
+    checks = [*_software(), *_store(), *_places(), *compilers, *devices, *_profiles(gpus, stored), *fences, *_machine()]
     usable = [check.name for check in devices if check.state == "ok"]
     return DoctorReport(
         version=__version__,
@@ -116,6 +120,29 @@ def _store() -> Iterator[Check]:
         yield _check("store", "contents", "note", "not made yet", error.next_step)
     except KforecastError as error:
         yield _check("store", "contents", "problem", f"{error.what}: {error.value}", error.next_step)
+
+
+def _places() -> Iterator[Check]:
+    """Whether there is room and permission where measuring writes."""
+    for name, place, variable, use in (
+        ("cache", cache_path, CACHE_VARIABLE, "Compiled kernels are kept there"),
+        ("runtime", runtime_path, RUNTIME_VARIABLE, "Brokers listen and devices are locked there"),
+        ("temporary", lambda: Path(tempfile.gettempdir()), "TMPDIR", "Kernels are compiled and run there"),
+    ):
+        try:
+            path = place()
+        except KforecastError as error:
+            yield _check("places", name, "problem", f"{error.what}: {error.value}", error.next_step)
+            continue
+        standing = next(one for one in (path, *path.parents) if one.exists())
+        free = shutil.disk_usage(standing).free
+        if not (standing.is_dir() and os.access(standing, os.W_OK | os.X_OK)):
+            step = f"{use}: give yourself permission, or set {variable} to an absolute path."
+            yield _check("places", name, "problem", f"{path} cannot be written", step)
+        else:
+            state: State = "ok" if free > _LEAST_FREE[name] else "problem"
+            step = f"{use}: free some space, or set {variable} to an absolute path."
+            yield _check("places", name, state, f"{path}, {free / (1 << 30):.1f} GiB free", step)
 
 
 def _compilers() -> Iterator[Check]:
@@ -240,14 +267,6 @@ def _machine() -> Iterator[Check]:
         "ok" if quiet else "note",
         f"{load:.2f} in the last minute",
         None if quiet else "Other work widens intervals: measure when the machine is quiet.",
-    )
-    free = shutil.disk_usage("/tmp").free
-    yield _check(
-        "machine",
-        "free in /tmp",
-        "ok" if free > 1 << 30 else "problem",
-        f"{free / (1 << 30):.1f} GiB",
-        None if free > 1 << 30 else "Kernels are compiled and run there: free some space or set TMPDIR.",
     )
 
 

@@ -22,7 +22,7 @@ IN_USE = timedelta(minutes=10)
 _WORTH_PAGES = 1 << 20
 _WORTH_SHARE = 0.1
 """Shrinking rewrites the whole file: done for so many free bytes, or this share of it."""
-_CACHED = ("c/*", "cuda/??/*", "sources/*")
+_CACHED = ("c/*", "cuda/??/*", "triton/??/*", "programs/??/*", "torch/*", "sources/*")
 """What one entry of the cache is, by folder."""
 
 

@@ -171,6 +171,23 @@ def test_doctor_without_a_compiler_says_how_to_get_one(monkeypatch: pytest.Monke
     assert "devices that can measure now: none" in page
 
 
+def test_doctor_says_which_place_cannot_be_written(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: Capture
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("KFORECAST_CACHE_DIR", str(tmp_path / "file"))
+    assert run(["doctor", "--json"]) == 4
+    found = {
+        check["name"]: check for check in json.loads(capsys.readouterr().out)["checks"] if check["group"] == "places"
+    }
+    assert {name: check["state"] for name, check in found.items()} == {
+        "cache": "problem", "runtime": "ok", "temporary": "ok",
+    }  # fmt: skip
+    assert found["cache"]["value"] == f"{tmp_path / 'file'} cannot be written"
+    assert "KFORECAST_CACHE_DIR" in found["cache"]["next"]
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
 def test_tasks_lists_all(capsys: Capture) -> None:
     assert run(["tasks"]) == 0
     page = capsys.readouterr().out

@@ -77,6 +77,18 @@ def test_old_rows_and_unused_entries_go(stored: Path, capsys: Capture) -> None:
     assert [path.name for path in sorted(stored.rglob("*")) if path.is_file()] == ["new.so"]
 
 
+@pytest.mark.parametrize("folder", ["triton/cd/cdef", "programs/cd/cdef", "torch/cdef"])
+def test_entries_of_every_language_go(stored: Path, folder: str, capsys: Capture) -> None:
+    entry = stored / folder
+    entry.mkdir(parents=True)
+    (entry / "entry.json").write_text("{}")
+    for path in (entry / "entry.json", entry):
+        os.utime(path, (time.time() - 200 * DAY, time.time() - 200 * DAY))
+    assert run(["gc", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["cache_entries"] == 3
+    assert not entry.exists()
+
+
 def test_what_is_younger_than_asked_stays(stored: Path, capsys: Capture) -> None:
     assert run(["gc", "--older-than", "520w", "--json"]) == 0
     assert sum(json.loads(capsys.readouterr().out)["rows"].values()) == 0

@@ -233,6 +233,18 @@ def test_an_export_that_cannot_be_written_says_why(full: Store, tmp_path: Path) 
     export(full, tmp_path / "out.txt", format="jsonl")
 
 
+def test_a_full_disk_under_an_export_is_not_the_stores(
+    full: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(self: Store) -> None:
+        raise StoreError("The disk or the quota is full", value=self.path, next_step="Free some space.")
+
+    monkeypatch.setattr(Store, "write", refuse)
+    with pytest.raises(InputError, match=r"export cannot be written \(The disk or the quota is full\): .*out\.db"):
+        export(full, tmp_path / "out.db")
+    assert not (tmp_path / "out.db").exists()
+
+
 def lines_of(store: Store, file: Path) -> list[str]:
     export(store, file, overwrite=True)
     return file.read_text().splitlines()
