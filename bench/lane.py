@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from ..store.models import Case, Kernel, Mismatch, Task
 from ..store.models import Lane as LaneName
 from .header.signature import Signature
 from .languages.build import Build
 from .timing.samples import Block, BlockOrder, Side
+from .turns import Turns
 
 Progress = Callable[[str], None]
 
@@ -128,4 +129,20 @@ class Lane(Protocol):
 
     def close(self) -> None:
         """End every process this lane started and wait for the reap. Idempotent."""
+        ...
+
+
+@runtime_checkable
+class Shareable(Protocol):
+    """A lane whose measurements may overlap with those of other processes on the same device."""
+
+    def share(self, turns: Turns, sharers: int) -> None:
+        """Take turns for everything that runs on the device, with `sharers` processes in all, this one included.
+
+        To be called before anything is started.
+        """
+        ...
+
+    def get_ready(self) -> None:
+        """Return once a measurement would find everything started and warm; the caller holds the device's lock."""
         ...

@@ -5,7 +5,6 @@ conclude.
 from __future__ import annotations
 
 import secrets
-import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -28,6 +27,7 @@ from .timing.looks import Stop, after
 from .timing.plan import SamplingPlan, block_orders, plan_for
 from .timing.samples import Block, BlockOrder, BlockSamples, valid_blocks
 from .timing.summary import CaseTiming, RatioResult, summarise
+from .turns import Held
 
 CANDIDATE_ONLY_BLOCKS = 8
 """Blocks without a baseline: no ratio is at stake, only the times and their spread."""
@@ -73,14 +73,16 @@ def measure(
     job: Job,
     lane: Lane,
     *,
-    device_lock: Callable[[], AbstractContextManager[object]],
+    device_lock: Callable[[], AbstractContextManager[Held | None]],
     progress: Progress = lambda text: None,
     cancelled: Callable[[], bool] = lambda: False,
     checked_before: set[str] | None = None,
 ) -> Measurement:
     """Measure `job.candidate` on `lane`; the result is not stored yet.
 
-    device_lock: held from the first run on the device to the last; its time is the measurement's device seconds.
+    device_lock: held from the first run on the device to the last. Its time is the measurement's device seconds; where
+    it yields a Held that takes turns with others, without the seconds waited for turns: of several hands on one device
+    these times overlap.
     checked_before: ids of baselines already found right on this device; grown here, so that a batch checks a
     baseline once. Raises Cancelled when `cancelled()` turns true, InputError where the baseline itself is no good,
     DeviceError where the machinery fails. What the candidate does wrong is a verdict, never an exception.
@@ -100,12 +102,12 @@ def measure(
         if cancelled():
             raise Cancelled
         progress("waiting for the device")
-        with device_lock():
-            begin = time.monotonic()
+        with device_lock() as shared:
+            held = shared or Held()
             try:
-                _on_device(job, lane, candidate, baseline, found, progress, cancelled, checked_before)
+                _on_device(job, lane, held, candidate, baseline, found, progress, cancelled, checked_before)
             finally:
-                found.device_seconds = time.monotonic() - begin
+                found.device_seconds = held.seconds
     except KernelFault as fault:
         found.verdict, found.reason = fault.verdict, fault.reason
         found.diagnostics = fault.diagnostics
@@ -133,6 +135,7 @@ def _baseline(kernel: Kernel, lane: Lane, task: Task) -> Program:
 def _on_device(
     job: Job,
     lane: Lane,
+    held: Held,
     candidate: Program,
     baseline: Program | None,
     found: _Found,
@@ -158,13 +161,15 @@ def _on_device(
                     checked_before,
                     lambda: _check_baseline(job, session, checked_before, progress),
                 )
-            _time(job, session, lane, found, progress, cancelled, baseline is not None)
-            _inspect(job, session, found, progress)
+            _time(job, session, lane, held, found, progress, cancelled, baseline is not None)
+            _inspect(job, session, held, found, progress)
         finally:
             found.isolation = session.isolation
             found.notes += session.notes
             found.launch_mode = session.launch_mode
             found.environment = session.environment()
+            if held.turns is not None:
+                found.environment["turns"] = {"waited_s": held.waited_s, "alone_s": held.alone_s}
 
 
 def _with_baseline(
@@ -194,6 +199,7 @@ def _time(
     job: Job,
     session: Session,
     lane: Lane,
+    held: Held,
     found: _Found,
     progress: Progress,
     cancelled: Callable[[], bool],
@@ -205,7 +211,7 @@ def _time(
     orders: Sequence[BlockOrder] = ["BB"] * CANDIDATE_ONLY_BLOCKS
     if compared:  # twice as many as the plan needs: some blocks may be discarded
         orders = block_orders(2 * plan.most_blocks, np.random.default_rng(secrets.randbits(128)))
-    begin = time.monotonic()
+    begin = held.seconds
     taken = 0
     while taken < len(orders):
         if cancelled():
@@ -219,7 +225,7 @@ def _time(
         found.blocks += blocks
         if compared:
             ratios, groups = valid_blocks(BlockSamples(names, found.blocks))
-            answer = after(ratios, plan, time.monotonic() - begin, groups)
+            answer = after(ratios, plan, held.seconds - begin, groups)
             if isinstance(answer, Stop):
                 found.stop = answer
                 break
@@ -228,13 +234,14 @@ def _time(
     )
 
 
-def _inspect(job: Job, session: Session, found: _Found, progress: Progress) -> None:
+def _inspect(job: Job, session: Session, held: Held, found: _Found, progress: Progress) -> None:
     """Look inside the candidate where asked to, and before a claimed win is believed."""
     tools: list[Tool] = ["profile"] if job.profile else []
     if job.effort == "claim" and found.result is not None and found.result.comparison == "faster":
         tools.append("sanitize")
     for tool in tools:
-        seen = session.inspect(tool, progress)
+        with held.alone():
+            seen = session.inspect(tool, progress)
         found.notes += seen.notes
         found.labels += seen.labels
         found.quarantine = found.quarantine or seen.quarantine

@@ -1,4 +1,8 @@
-"""The hands of a broker: itself, and processes that measure on its device beside it, started when requests wait."""
+"""The hands of a broker: itself, and processes that measure on its device beside it, started when requests wait.
+
+Processes, as two threads share an interpreter: with a second thread, compiling and writing up while the first one
+measured, an H200 gave 16.9 kernels a second, against 17.4 with one, and held the device 46 ms a kernel instead of 33.
+"""
 
 from __future__ import annotations
 
@@ -23,12 +27,11 @@ from ...store.paths import STORE_VARIABLE
 from ..devices.catalogue import device_kind, runs_hosted
 from ..faults import Cancelled
 from .lines import Lines
-from .protocol import log_path
+from .protocol import HANDS_VARIABLE, log_path
 from .service import Service
 
 HANDS = 3
 """Hands on a GPU."""
-HANDS_VARIABLE = "KFORECAST_HANDS"
 _FEWEST_CORES = 8
 """With fewer, hands take the cores from each other that their kernels are compiled on."""
 _LOOK_S = 0.1
@@ -155,7 +158,8 @@ class Hands:
             hand = Hand(self.first)
             hand.wait_until_ready(lambda: self._closing)
         except Exception:  # noqa: BLE001  there are others: the requests go to them
-            traceback.print_exc(file=sys.stderr)
+            if not self._closing:
+                traceback.print_exc(file=sys.stderr)
             if hand is not None:
                 hand.close()
                 hand = None

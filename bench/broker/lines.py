@@ -17,7 +17,7 @@ class Lines:
         self._partial = b""
 
     def send(self, *words: Any) -> None:
-        """Send words that are plain JSON data. To an end that is gone nothing is said: the next `read` finds it gone."""
+        """Send words that are plain JSON data. Where the other end is gone, the next `read` says so."""
         with suppress(OSError):
             self._connection.sendall(json.dumps(words).encode() + b"\n")
 

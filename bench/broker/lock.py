@@ -9,7 +9,7 @@ import fcntl
 import json
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -57,20 +57,19 @@ def device_lock(
                 next_step="See `kforecast status`; stop the holder, or try again later.",
             )
 
+    process = processes_alive.owner_name("holder")
+    place = os.getpid() % _RECORDS * _RECORD_BYTES
+    record = {
+        "pid": int((owner or process).split(":")[1]),
+        "process": process,
+        "device": device,
+        "purpose": purpose[:_PURPOSE],
+        "shared": shared,
+    }
     with turn(_path(device_id), alone=not shared, waiting=waiting) as file:
-        process = processes_alive.owner_name("holder")
-        record = {
-            "pid": int((owner or process).split(":")[1]),
-            "process": process,
-            "device": device,
-            "purpose": purpose[:_PURPOSE],
-            "since": utc_now(),
-            "shared": shared,
-        }
         if not shared:
             os.ftruncate(file, 0)
-        place = os.getpid() % _RECORDS * _RECORD_BYTES
-        os.pwrite(file, json.dumps(record).encode().ljust(_RECORD_BYTES, b"\0"), place)
+        os.pwrite(file, json.dumps({**record, "since": utc_now()}).encode().ljust(_RECORD_BYTES, b"\0"), place)
         try:
             yield
         finally:
@@ -87,13 +86,12 @@ def holder(device_id: str) -> dict[str, Any] | None:
     except FileNotFoundError:
         return None
     try:
-        records = _records(file)
         try:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
-            records = records or [{"pid": None, "device": None, "purpose": "", "since": None}]
+            records = _records(file) or [{"pid": None, "device": None, "purpose": "", "since": None}]
         else:
-            records = [record for record in records if record["shared"]]
+            records = [record for record in _records(file) if record["shared"]]
     finally:
         os.close(file)
     if not records:
@@ -106,7 +104,9 @@ def holder(device_id: str) -> dict[str, Any] | None:
 def _records(file: int) -> list[dict[str, Any]]:
     """What living processes have written into the file."""
     whole = os.pread(file, _RECORDS * _RECORD_BYTES, 0)
-    texts = [whole[at : at + _RECORD_BYTES].rstrip(b"\0") for at in range(0, len(whole), _RECORD_BYTES)]
-    found: list[dict[str, Any]] = [json.loads(text) for text in texts if text]
+    found: list[dict[str, Any]] = []
+    for at in range(0, len(whole), _RECORD_BYTES):
+        with suppress(ValueError):  # nothing there, or it is being written just now
+            found.append(json.loads(whole[at : at + _RECORD_BYTES].rstrip(b"\0")))
     # A broker of before there were several holders writes no `process`.
     return [record for record in found if processes_alive.is_alive(record.get("process", ""))]

@@ -21,7 +21,11 @@ from ...store.paths import cache_dir, runtime_dir
 
 _ADDRESS_LIMIT = 107  # sun_path holds 108 bytes with its zero
 _COMPILERS = ("gcc", "cc", "clang", "g++", "c++", "clang++", "nvcc")
-_DECIDING = ("CC", "CXX", "CUDA_HOME", "CUDA_PATH", "LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER")
+HANDS_VARIABLE = "KFORECAST_HANDS"
+_DECIDING = (
+    *("CC", "CXX", "CUDA_HOME", "CUDA_PATH", "LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"),
+    HANDS_VARIABLE,
+)
 
 
 def socket_path(device: str, store_path: Path) -> Path:
@@ -51,7 +55,8 @@ def address(path: Path) -> Iterator[str]:
 
 def fingerprint() -> str:
     """What a broker's answers depend on besides the request: the installed code, and of the environment what decides
-    which compiler, which GPU and which cache it uses. A client whose own differs gets a broker of its own kind.
+    which compiler, which GPU and which cache it uses, and how many hands it has. A client whose own differs gets a
+    broker of its own kind.
 
     Not cached: a client that outlives an upgrade must know the broker that it would start now.
     """

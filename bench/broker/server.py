@@ -1,4 +1,6 @@
-"""The broker's process: one per user, device, store. A thread works off the queue, the main thread the socket."""
+"""The broker's process: one per user, device, store. A thread for each hand works off the queue, the main thread the
+socket.
+"""
 
 from __future__ import annotations
 
@@ -14,19 +16,15 @@ from contextlib import suppress
 
 from ...store import requests
 from ...store.database import Store
-from ...store.errors import DeviceError, KforecastError, StoreError, refused_by_system
+from ...store.errors import KforecastError
 from ...store.models import Request
 from ..faults import Cancelled
 from . import guard, processes_alive
-from .protocol import address, fingerprint, log_path, socket_path
+from .hands import Hands, hands_for
+from .protocol import address, fingerprint, socket_path
 from .scratch import scratch_folder
-from .service import Service
 
 IDLE_S = float(os.environ.get("KFORECAST_BROKER_IDLE_S", "300"))
-WORKERS = 1
-"""Requests in hand at once. With a second thread, compiling and writing up while the first one measures, an H200 gave
-16.9 kernels a second, against 17.4 with one (docs/results/h200_batch.json), and held the device 46 ms a kernel instead
-of 33: both share one interpreter, also where it changes threads every 0.2 ms."""
 _TICK_S = 1.0
 _GRACE_S = 1.0
 """How long a request outlives the client that vanished: a client that reconnects at once is not punished."""
@@ -41,7 +39,8 @@ class Broker:
         self.store = Store.open()
         self.owner = processes_alive.owner_name("broker")
         self._path = socket_path(device, self.store.path)
-        self._service = Service(self.store, device, self.owner, self._on_progress, self._is_cancelled)
+        count = hands_for(device)
+        self._hands = Hands(self.store, device, self.owner, count, self._on_progress, self._is_cancelled)
         self._selector = selectors.DefaultSelector()
         self._clients: dict[socket.socket, _Client] = {}
         self._lines: list[str] = []
@@ -69,7 +68,8 @@ class Broker:
         listener = self._listen()
         self._selector.register(listener, selectors.EVENT_READ, "listener")
         self._selector.register(self._wake_read, selectors.EVENT_READ, "wake")
-        workers = [threading.Thread(target=self._worker, name=f"kforecast-{n}", daemon=True) for n in range(WORKERS)]
+        names = [f"kforecast-{n}" for n in range(self._hands.count)]
+        workers = [threading.Thread(target=self._worker, name=name, daemon=True) for name in names]
         for worker in workers:
             worker.start()
         try:
@@ -95,7 +95,7 @@ class Broker:
             self._work.set()
             for worker in workers:
                 worker.join(timeout=30.0)
-            self._service.close()
+            self._hands.close()
             self._deliver()
         return 0 if self._failure is None else _exit_code(self._failure)
 
@@ -165,7 +165,7 @@ class Broker:
         if row is not None and row.state in ("completed", "failed", "cancelled"):
             self._say(f"done {request_id}")
         elif row is not None and row.state == "queued" and self._busy:
-            self._service.compile_ahead(row)
+            self._hands.compile_ahead(row)
 
     def _pause(self) -> float:
         """Seconds until something is due though no line came."""
@@ -206,7 +206,7 @@ class Broker:
                 if request_id in client.watching:
                     client.send(line)
 
-    # -- the worker thread ---------------------------------------------------------------------------------------
+    # -- a worker thread -----------------------------------------------------------------------------------------
 
     def _worker(self) -> None:
         try:
@@ -218,16 +218,18 @@ class Broker:
                     if not requests.requeue_lost(self.store, self.device, processes_alive.is_alive):
                         self._work.wait(_TICK_S)
                     continue
+                self._work.set()  # there may be more, for other threads that wait
                 self._busy.add(request.id)
-                self._work_off(request)
-                self._busy.discard(request.id)
+                try:
+                    self._work_off(request)
+                finally:
+                    self._busy.discard(request.id)
                 self._cancelled.discard(request.id)
                 self._say(f"done {request.id}")
         except BaseException as error:  # noqa: BLE001  the thread's last act: hand the failure to the main thread, which ends
             self._failure = error
             _log_traceback()
         finally:
-            self._busy.clear()
             self._wake()
 
     def _work_off(self, request: Request) -> None:
@@ -235,28 +237,12 @@ class Broker:
             requests.cancel(self.store, request.id)
             return
         try:
-            self._service.run(request)
+            self._hands.work_off(request)
         except Cancelled:
             if self._ending and request.id not in self._cancelled:
                 requests.requeue_lost(self.store, self.device, lambda owner: owner != self.owner)
             else:
                 requests.cancel(self.store, request.id)
-        except StoreError:
-            raise
-        except Exception as error:  # noqa: BLE001  a fault of ours in one measurement must not take the others down
-            _log_traceback()
-            requests.fail(self.store, request.id, self._as_fault(error), owner=self.owner)
-            self._service.close()  # whatever state the device's helpers are in, the next request gets fresh ones
-
-    def _as_fault(self, error: Exception) -> dict[str, str | int | None]:
-        refused = refused_by_system(error)
-        if refused is not None:
-            return refused.as_dict()
-        return DeviceError(
-            "a fault in kforecast ended this measurement",
-            value=f"{type(error).__name__}: {error}",
-            next_step=f"Please report it with the traceback at the end of {log_path(self.device, self.store.path)}.",
-        ).as_dict()
 
     def _is_wanted(self, request: Request) -> bool:
         """Not where the client that asked died before it could watch, and nobody else watches."""

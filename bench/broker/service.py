@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
+import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +15,7 @@ from pydantic import ValidationError
 
 from ...store import kernels, profiles, requests, tasks
 from ...store.database import Store
-from ...store.errors import InputError, KforecastError, StoreError
+from ...store.errors import DeviceError, InputError, KforecastError, StoreError, refused_by_system
 from ...store.models import Kernel, Request, Task
 from ..devices.catalogue import open_hosted, open_lane, runs_hosted
 from ..faults import Cancelled
@@ -23,6 +25,7 @@ from ..turns import Held, Turns
 from .lock import device_lock
 from .payload import MeasurePayload
 from .prefetch import Prefetch
+from .protocol import log_path
 
 _PROGRESS_EVERY_S = 0.5
 _TURN_S = 0.1
@@ -80,6 +83,26 @@ class Service:
         except KforecastError as error:
             requests.fail(self.store, request.id, error.as_dict(), owner=self.owner)
 
+    def work_off(self, request: Request) -> None:
+        """As `run`, but a fault of ours in one measurement fails that one alone: whatever state the device's helpers
+        are in then, the next request gets fresh ones. Raises Cancelled and StoreError.
+        """
+        try:
+            self.run(request)
+        except (Cancelled, StoreError):
+            raise
+        except Exception as error:  # noqa: BLE001  it must not take the others down
+            _log_traceback()
+            requests.fail(self.store, request.id, self._as_fault(error), owner=self.owner)
+            self.close()
+
+    def get_ready(self) -> None:
+        """Open the device and, where others measure on it, return once it is warm. Raises DeviceError, Cancelled."""
+        lane, turns = self._open(), self._turns.get(False)
+        if isinstance(lane, Shareable) and turns is not None:
+            with self._held(lane, turns, f"get ready for {self.owner}", lambda: self.cancelled("")):
+                lane.get_ready()
+
     def compile_ahead(self, request: Request) -> None:
         """Compile the kernel of a request that waits, where the device is open and that leaves the times alone."""
         ahead = self._ahead
@@ -118,18 +141,19 @@ class Service:
         found = profiles.latest(self.store, device_id, profiles.DEVICE)
         return None if found is None else found.facts
 
+    def _lock(self, request: Request, lane: Lane, turns: Turns | None) -> AbstractContextManager[Held | None]:
+        purpose = f"measure {request.id} for {request.client}"
+        return self._held(lane, turns, purpose, lambda: self.cancelled(request.id))
+
     @contextmanager
-    def _lock(self, request: Request, lane: Lane, turns: Turns | None) -> Iterator[Held | None]:
+    def _held(
+        self, lane: Lane, turns: Turns | None, purpose: str, unwanted: Callable[[], bool]
+    ) -> Iterator[Held | None]:
         """This service's turn first, then the device's lock: threads of one process need not poll for each other."""
-
-        def unwanted() -> bool:
-            return self.cancelled(request.id)
-
         while not self._turn.acquire(timeout=_TURN_S):
             if unwanted():
                 raise Cancelled
         try:
-            purpose = f"measure {request.id} for {request.client}"
             with device_lock(
                 lane.device_id,
                 device=self.device,
@@ -154,6 +178,16 @@ class Service:
             self._told_at, self._told_step = now, step
             if not requests.set_progress(self.store, request.id, self.owner, text):
                 raise Cancelled
+
+    def _as_fault(self, error: Exception) -> dict[str, str | int | None]:
+        refused = refused_by_system(error)
+        if refused is not None:
+            return refused.as_dict()
+        return DeviceError(
+            "a fault in kforecast ended this measurement",
+            value=f"{type(error).__name__}: {error}",
+            next_step=f"Please report it with the traceback at the end of {log_path(self.device, self.store.path)}.",
+        ).as_dict()
 
     def _job(self, request: Request) -> Job:
         try:
@@ -194,3 +228,9 @@ class Service:
             )
         self._tasks[kernel.task_id] = task  # its id names its content
         return kernel, task
+
+
+def _log_traceback() -> None:
+    """The traceback of what is being handled, where it can be written: a full disk may be what went wrong."""
+    with suppress(OSError):
+        traceback.print_exc(file=sys.stderr)

@@ -2,7 +2,9 @@
 
 Good ones: tuned kernels over their declared configurations, and seeds that are not milliseconds slow; bad ones: wrong
 kernels, compile errors, kernels that crash the context. `#define VARIANT n` makes each a program of its own, so that
-each is compiled anew. Baselines interleaved, fp64 check on, kernels compiled ahead on other cores, as a broker does.
+each is compiled anew. Baselines interleaved, fp64 check on, kernels compiled ahead on other cores, as a broker does;
+`--hands` measure at once, as a broker's do, and all are warm before the clock starts. With several the device seconds
+overlap, so that the device share may be above 1; the alone share is that of times in which nothing else ran there.
 Every answer goes through the store, which is exported as batch.jsonl.gz.
 
 Wanted: 40 kernels a second, every bad kernel found out, every good one `ok`.
@@ -15,7 +17,7 @@ import random
 import shutil
 import tempfile
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +25,7 @@ from typing import Any
 
 from common import EXHIBITS, SLOW_SEEDS, Bench, Clock, load, options, quantile, report, say, shipped, table
 
-from kforecast.bench.broker.server import WORKERS
+from kforecast.bench.broker.hands import hands_for
 from kforecast.bench.header.configure import configurations
 from kforecast.bench.header.load import load_kernel
 from kforecast.bench.tasks.builtin import builtin_kernel, builtin_names
@@ -33,6 +35,7 @@ from kforecast.store.models import Measurement, Sizes
 from kforecast.tools.kernels import Named
 
 COMPILED_AHEAD = 64
+PARTS = {"device_s": "device p50 ms", "alone_s": "alone p50 ms", "waited_s": "waited p50 ms"}
 FAULTING = {
     "cuda": ("illegal_access", "trap", "device_assert", "misaligned", "out_of_bounds_far"),
     "c": ("crash_abort", "crash_null", "out_of_bounds_far"),
@@ -63,24 +66,33 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--tasks", nargs="*", default=None)
-    parser.add_argument("--workers", type=int, default=WORKERS, help=f"requests in hand at once ({WORKERS})")
+    parser.add_argument("--hands", type=int, default=None, help="how many measure at once (as many as a broker would)")
     asked = parser.parse_args()
     device = "cpu" if asked.dry else asked.device
     rng = random.Random(asked.seed)
-    with Bench(device) as bench, tempfile.TemporaryDirectory(prefix="kforecast-batch-") as folder:
+    hands = asked.hands or hands_for(device)
+    with Bench(device, hands=hands) as bench, tempfile.TemporaryDirectory(prefix="kforecast-batch-") as folder:
         setup = Clock(0)
         items = _items(bench, asked.tasks or list(builtin_names()), asked.count, rng, Path(folder))
         load_s = setup.elapsed
-        for baseline in {item.baseline.kernel.id: item.baseline for item in items}.values():
-            bench.measure(baseline)  # the broker is warm, and its baselines were measured before
+        warm_up(bench, [item.baseline for item in items])
         warm_s = setup.elapsed - load_s
         say(f"{len(items)} kernels loaded in {load_s:.1f} s, device and baselines warm in {warm_s:.1f} s more")
         clock = Clock(asked.seconds)
-        rows = list(_measured(bench, items, clock, asked.workers))
+        rows = list(_measured(bench, items, clock))
         seconds = clock.elapsed
         exported = _export(bench, asked.out)
-    summary = _summary(rows, len(items), seconds) | {"load_s": load_s, "warm_up_s": warm_s, "workers": asked.workers}
+    summary = _summary(rows, len(items), seconds) | {"load_s": load_s, "warm_up_s": warm_s, "hands": hands}
     report(asked.out, "batch", device, summary | exported, rows, _text(rows, summary | exported))
+
+
+def warm_up(bench: Bench, kernels: Sequence[Named]) -> None:
+    """Start every hand and let each measure every one of the kernels once."""
+    bench.hands.get_ready()
+    with ThreadPoolExecutor(bench.hands.count) as pool:
+        for kernel in {kernel.kernel.id: kernel for kernel in kernels}.values():
+            # As many at once as there are hands, all idle: each gets one.
+            list(pool.map(bench.measure, [kernel] * bench.hands.count))
 
 
 def _items(bench: Bench, tasks: list[str], count: int, rng: random.Random, folder: Path) -> list[Item]:
@@ -142,7 +154,7 @@ def _tuned(bench: Bench, task: str) -> Iterator[Recipe]:
             yield _good("tuned", path, settings)
 
 
-def _measured(bench: Bench, items: list[Item], clock: Clock, workers: int) -> Iterator[dict[str, Any]]:
+def _measured(bench: Bench, items: list[Item], clock: Clock) -> Iterator[dict[str, Any]]:
     for item in items[:COMPILED_AHEAD]:
         bench.compile_ahead(item.candidate.kernel)
 
@@ -152,8 +164,7 @@ def _measured(bench: Bench, items: list[Item], clock: Clock, workers: int) -> It
         begin = clock.elapsed
         return bench.measure(item.candidate, item.baseline, effort="quick", deadline_s=3.0), clock.elapsed - begin
 
-    # As many at once as a broker has in hand: one measures while the others compile or are written up.
-    with ThreadPoolExecutor(workers) as pool:
+    with ThreadPoolExecutor(bench.hands.count) as pool:
         for number, (item, (found, seconds)) in enumerate(zip(items, pool.map(one, items), strict=True)):
             for later in items[number + COMPILED_AHEAD : number + COMPILED_AHEAD + 1]:
                 bench.compile_ahead(later.candidate.kernel)
@@ -177,9 +188,12 @@ def _row(item: Item, found: Measurement | str, seconds: float) -> dict[str, Any]
     }
     if isinstance(found, str):
         return row | {"reason": found}
+    turns = found.environment.get("turns", {"alone_s": found.device_seconds, "waited_s": 0.0})
     return row | {
         "reason": (found.reason or found.quarantine or "")[:300],
         "device_s": round(found.device_seconds, 5),
+        "alone_s": round(turns["alone_s"], 5),
+        "waited_s": round(turns["waited_s"], 5),
         "log2_speedup": found.log2_speedup,
         "comparison": found.comparison,
         "censored": found.censored,
@@ -196,6 +210,8 @@ def _summary(rows: list[dict[str, Any]], wanted: int, seconds: float) -> dict[st
         "seconds": seconds,
         "kernels_per_second": len(rows) / seconds,
         "device_share": sum(row.get("device_s", 0.0) for row in rows) / seconds,
+        "alone_share": sum(row.get("alone_s", 0.0) for row in rows) / seconds,
+        "waited_ms": quantile([1e3 * row.get("waited_s", 0.0) for row in rows], 0.5),
         "failing_pct": 100 * len(failing) / max(len(rows), 1),
         "faulting_pct": 100 * sum(row["sort"] == "faulting" for row in rows) / max(len(rows), 1),
         "as_expected": sum(row["as_expected"] for row in rows),
@@ -211,10 +227,10 @@ def _text(rows: list[dict[str, Any]], summary: dict[str, Any]) -> str:
         lines = []
         for name, group in sorted(groups.items()):
             ms = [1e3 * row["seconds"] for row in group]
-            device = quantile([1e3 * row.get("device_s", 0.0) for row in group], 0.5)
+            parts = [quantile([1e3 * row.get(key, 0.0) for row in group], 0.5) for key in PARTS]
             verdicts = ", ".join(f"{verdict} {n}" for verdict, n in Counter(row["verdict"] for row in group).items())
-            lines.append([name, len(group), *(quantile(ms, q) for q in (0.1, 0.5, 0.9)), max(ms), device, verdicts])
-        columns = ["by " + key, "kernels", "p10 ms", "p50 ms", "p90 ms", "max ms", "device p50 ms", "verdicts"]
+            lines.append([name, len(group), *(quantile(ms, q) for q in (0.1, 0.5, 0.9)), max(ms), *parts, verdicts])
+        columns = ["by " + key, "kernels", "p10 ms", "p50 ms", "p90 ms", "max ms", *PARTS.values(), "verdicts"]
         return table(columns, lines)
 
     odd = [row for row in rows if not row["as_expected"]]

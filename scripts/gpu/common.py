@@ -22,8 +22,8 @@ from types import TracebackType
 from typing import Any, Literal
 
 from kforecast.bench.broker import processes_alive
+from kforecast.bench.broker.hands import Hands
 from kforecast.bench.broker.payload import MeasurePayload
-from kforecast.bench.broker.service import Service
 from kforecast.bench.devices.catalogue import device_kind
 from kforecast.bench.header.load import load_kernel
 from kforecast.bench.lane import Lane
@@ -87,15 +87,20 @@ class Clock:
 
 
 class Bench:
-    """One store, one service, one device; measures as a broker does, and says what went wrong instead of raising."""
+    """One store, one device, a broker's hands for it. Measures as a broker does, and says what went wrong instead of
+    raising.
 
-    def __init__(self, device: str) -> None:
+    hands: how many measure at once; a thread for each may call `measure`.
+    """
+
+    def __init__(self, device: str, *, hands: int = 1) -> None:
         self.device = device
         self.kind = device_kind(device)
         self.language: Literal["c", "cuda"] = "cuda" if self.kind == "cuda" else "c"
         self.store = Store.open()
         self._owner = processes_alive.owner_name("script")
-        self.service = Service(self.store, device, self._owner)
+        self.hands = Hands(self.store, device, self._owner, hands)
+        self.service = self.hands.first
 
     @property
     def lane(self) -> Lane:
@@ -126,7 +131,7 @@ class Bench:
             )
             claimed = requests.claim(self.store, asked.id, self._owner)
             assert claimed is not None
-            self.service.run(claimed)
+            self.hands.work_off(claimed)
             ended = requests.get(self.store, asked.id)
             assert ended is not None
             found = None if ended.result_id is None else measurements.get(self.store, ended.result_id)
@@ -163,7 +168,7 @@ class Bench:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close_device()
+        self.hands.close()
         self.store.close()
 
 

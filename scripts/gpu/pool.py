@@ -29,7 +29,6 @@ from typing import Any
 
 from common import Bench, Clock, Named, options, quantile, report, say, table
 
-from kforecast.bench.broker.server import WORKERS
 from kforecast.bench.tasks.builtin import builtin_kernel, builtin_task
 from kforecast.store import exchange
 from kforecast.store.models import Kernel, Measurement
@@ -147,7 +146,7 @@ def _measured(
         against = None if baseline.kernel.id == item.candidate.kernel.id else baseline
         return bench.measure(item.candidate, against, effort="quick", deadline_s=1.5, cap_s=cap_s)
 
-    with ThreadPoolExecutor(WORKERS) as pool:
+    with ThreadPoolExecutor(bench.hands.count) as pool:
         for number, (item, found) in enumerate(zip(items, pool.map(one, items), strict=True)):
             for later in items[number + COMPILED_AHEAD : number + COMPILED_AHEAD + 1]:
                 bench.compile_ahead(later.candidate.kernel)

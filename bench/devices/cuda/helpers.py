@@ -12,10 +12,13 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 from ....store.errors import DeviceError, InputError
+from ...faults import Cancelled
+from ...turns import Turns
 from ..quarantine import clear_device, quarantine_device, quarantined_device
 from .channel import Channel, ChannelClosed, ChannelDeadline
 
@@ -23,6 +26,8 @@ READY_S = 60.0
 ANSWER_S = 120.0
 REAP_S = 20.0
 CANARY_S = 30.0
+_ALONE = ("time", "empty")
+"""Messages during which nothing else may run on the device."""
 
 
 class HelperDied(Exception):
@@ -35,18 +40,25 @@ class HelperDied(Exception):
 
 
 class Helper:
-    """One helper process (`launcher` or `oracle`). It is ready when the first `ask` returns."""
+    """One helper process (`launcher` or `oracle`). It is ready when the first `ask` returns.
 
-    def __init__(self, role: str, ordinal: int) -> None:
+    turns: on a device that others measure on, what its work there takes; its times alone, everything else beside them.
+    sharers: how many processes, this one included, may work there at once; the oracle keeps as much less.
+    """
+
+    def __init__(self, role: str, ordinal: int, turns: Turns | None = None, sharers: int = 1) -> None:
         self.role = role
+        self._turns = turns
+        self._sharers = sharers
         self._home = tempfile.TemporaryDirectory(prefix=f"kforecast-{role}-")
         self._log = tempfile.TemporaryFile(dir=self._home.name)  # noqa: SIM115  closed in close()
         ours, theirs = socket.socketpair()
         self._channel = Channel(ours)
         self._ready = False
         with theirs:
+            arguments = [str(theirs.fileno()), str(ordinal), *([str(sharers)] if role == "oracle" else [])]
             self._process = subprocess.Popen(
-                [sys.executable, "-m", f"kforecast.bench.devices.cuda.{role}", str(theirs.fileno()), str(ordinal)],
+                [sys.executable, "-m", f"kforecast.bench.devices.cuda.{role}", *arguments],
                 pass_fds=(theirs.fileno(),),
                 stdin=subprocess.DEVNULL,
                 stdout=self._log,
@@ -66,11 +78,14 @@ class Helper:
         """The answer to one message. Raises HelperDied, after killing and reaping, DeviceError, InputError,
         Cancelled.
         """
+        alone = verb in _ALONE
         try:
             if not self._ready:
                 self._expect_ready()
-            self._channel.send({"verb": verb, **fields})
-            answer = self._channel.receive(deadline_s, cancelled)
+            with self._turn(alone=alone):
+                # Beside others a call has but its share of the device.
+                patience_s = deadline_s if alone else deadline_s * self._sharers
+                answer = self._answer({"verb": verb, **fields}, patience_s, cancelled)
         except (ChannelClosed, ChannelDeadline) as error:
             output = self.output()
             self.close()
@@ -83,6 +98,25 @@ class Helper:
                 f"the {self.role} of the GPU failed", value=answer["error"], next_step="Run `kforecast doctor`."
             )
         return answer
+
+    def _answer(self, message: dict[str, Any], patience_s: float, cancelled: Callable[[], bool]) -> dict[str, Any]:
+        """The answer, or the exception for want of one. Whatever of this process may still run on a shared device is
+        over then: nobody else's turn begins before.
+        """
+        try:
+            self._channel.send(message)
+            answer = self._channel.receive(patience_s, cancelled)
+        except (ChannelClosed, ChannelDeadline, Cancelled):
+            self._end()
+            raise
+        if "fault" in answer:
+            self._end()
+        return answer
+
+    def _turn(self, *, alone: bool) -> AbstractContextManager[None]:
+        if self._turns is None:
+            return contextlib.nullcontext()
+        return self._turns.alone() if alone else self._turns.beside()
 
     def _expect_ready(self) -> None:
         answer = self._channel.receive(READY_S)
@@ -106,6 +140,14 @@ class Helper:
         """
         self._channel.close()
         if self._process.returncode is None:
+            with contextlib.nullcontext() if self._turns is None else self._turns.beside(patient=True):
+                self._end()
+        self._log.close()
+        self._home.cleanup()
+
+    def _end(self) -> None:
+        """Kill the process and wait for the reap, in a turn."""
+        if self._process.returncode is None:
             with contextlib.suppress(ProcessLookupError):  # it may end by itself between the check and the kill
                 os.killpg(self._process.pid, signal.SIGKILL)
             try:
@@ -116,8 +158,6 @@ class Helper:
                     value=f"{self.role}, pid {self._process.pid}",
                     next_step="See the system log for Xid errors; the driver or the machine needs a restart.",
                 ) from error
-        self._log.close()
-        self._home.cleanup()
 
 
 class Launchers:
@@ -126,13 +166,25 @@ class Launchers:
     trusted_cubin: asked for the launcher's own kernels when the first process is there to load them.
     """
 
-    def __init__(self, ordinal: int, device_id: str, trusted_cubin: Callable[[], Path]) -> None:
+    def __init__(
+        self,
+        ordinal: int,
+        device_id: str,
+        trusted_cubin: Callable[[], Path],
+        turns: Turns | None = None,
+        sharers: int = 1,
+    ) -> None:
         self._ordinal = ordinal
         self._device_id = device_id
         self._trusted = trusted_cubin
-        self._spare: Helper | None = Helper("launcher", ordinal)
+        self._turns = turns
+        self._sharers = sharers
+        self._spare: Helper | None = self._start()
         self._current: Helper | None = None
         self.facts: dict[str, Any] = {}
+
+    def _start(self) -> Helper:
+        return Helper("launcher", self._ordinal, self._turns, self._sharers)
 
     def current(self, handle: str) -> Helper:
         """A launcher that maps the slab of this handle, its canary passed. Raises DeviceError for a device that is
@@ -160,14 +212,14 @@ class Launchers:
             try:
                 if self._current is not None:
                     self._current.close()  # reaped before the next one touches the device
-                self._current, self._spare = self._spare or Helper("launcher", self._ordinal), None
+                self._current, self._spare = self._spare or self._start(), None
                 answer = self._current.ask("trust", cubin=str(self._trusted()), deadline_s=CANARY_S)
                 reason = str(answer.get("text", ""))
                 if "fault" in answer or "refused" in answer:
                     continue
                 self.facts = answer
                 self._current.ask("open", handle=handle)
-                self._spare = Helper("launcher", self._ordinal)
+                self._spare = self._start()
                 clear_device(self._device_id)
                 return
             except HelperDied as death:

@@ -17,6 +17,7 @@ from ...header.signature import Signature
 from ...languages.build import Build
 from ...languages.cuda.compile import compile_cuda
 from ...tasks.floor import DeviceRates, floor_us
+from ...turns import Turns
 from .clock import ClockCost, clock_cost
 from .compiling import COMPILE_S, compile_for, constants_of
 from .device import DeviceFacts, device_facts, require_packages
@@ -56,8 +57,18 @@ class CudaLane:
         self._launchers: Launchers | None = None
         self._oracle: Helper | None = None
         self._told: set[str] = set()
+        self._turns: Turns | None = None
+        self._sharers = 1
         self.prepared: dict[str, Prepared] = {}
         """By task, the baseline that the last measurement on it prepared."""
+
+    def share(self, turns: Turns, sharers: int) -> None:
+        """See `bench.lane.Shareable`."""
+        self._turns, self._sharers = turns, sharers
+
+    def get_ready(self) -> None:
+        """See `bench.lane.Shareable`."""
+        self._know_floor()
 
     # -- compile -------------------------------------------------------------------------------------------------
 
@@ -75,7 +86,7 @@ class CudaLane:
     @property
     def oracle(self) -> Helper:
         if self._oracle is None or not self._oracle.alive:
-            self._oracle = Helper("oracle", self.ordinal)
+            self._oracle = Helper("oracle", self.ordinal, self._turns, self._sharers)
             self._handle, self._slab_bytes = "", 0
             self._told.clear()
         return self._oracle
@@ -136,7 +147,7 @@ class CudaLane:
     @property
     def _pool(self) -> Launchers:
         if self._launchers is None:
-            self._launchers = Launchers(self.ordinal, self.device_id, lambda: self._trusted)
+            self._launchers = Launchers(self.ordinal, self.device_id, lambda: self._trusted, self._turns, self._sharers)
         return self._launchers
 
     def warm_up(self) -> None:
@@ -151,21 +162,29 @@ class CudaLane:
     @cached_property
     def slab_limit(self) -> int:
         """Bytes that one hand-over may take."""
-        return min(int(SLAB_SHARE * self.facts.memory_bytes), SLAB_MOST)
+        return min(int(SLAB_SHARE * self.facts.memory_bytes), SLAB_MOST) // self._sharers
 
     def reserve(self, size: int) -> None:
         """Make the slab at least `size` bytes. Raises DeviceError where the device has not that much."""
         _ = self.oracle  # a new one has no slab yet
         if size <= self._slab_bytes:
             return
-        if size > 2 * self.slab_limit:
+        most = 2 * self.slab_limit * self._sharers  # a large task may take more than its share while there is room
+        if size > most:
             raise DeviceError(
                 "the task's cases do not fit into the GPU's memory",
-                value=f"{size} bytes wanted, {self.slab_limit} planned",
+                value=f"{size} bytes wanted, {most} at most",
                 next_step="Give the task smaller timed cases.",
             )
         wanted = -(-max(size, min(2 * self._slab_bytes, self.slab_limit)) // _SLAB_STEP) * _SLAB_STEP
-        self._handle = self.ask_oracle("reserve", bytes=wanted)["handle"]
+        self._handle, self._slab_bytes = "", 0  # the oracle lets go of the old one first
+        try:
+            self._handle = self.ask_oracle("reserve", bytes=wanted)["handle"]
+        except DeviceError as error:
+            if self._sharers == 1:
+                raise
+            step = "KFORECAST_HANDS=1 leaves all of the device's memory to one measurement at a time."
+            raise DeviceError(error.what, value=error.value, next_step=step) from error
         self._slab_bytes = wanted
         if self._launchers is not None:
             self._launchers.reopen(self._handle)

@@ -1,8 +1,8 @@
 """The oracle process: makes inputs, poisons outputs, knows the answers, judges. Trusted; idle while anything is timed.
 
-Started as `python -m kforecast.bench.devices.cuda.oracle FD ORDINAL`. It owns the memory that the launcher maps (the
-*slab*); pristine inputs, golden values and everything else stay in memory of its own, which the launcher's context
-cannot address.
+Started as `python -m kforecast.bench.devices.cuda.oracle FD ORDINAL SHARERS`. It owns the memory that the launcher
+maps (the *slab*); pristine inputs, golden values and everything else stay in memory of its own, which the launcher's
+context cannot address. SHARERS oracles in all may divide the device's memory.
 
     reserve {bytes}          (re)allocate the slab -> {handle}
     begin {task_id, task, keep}  a new measurement on this task (null: told before): forget what other kernels than
@@ -82,7 +82,7 @@ class _Contents:
 class Oracle:
     """The process's state: the slab, tasks, contents."""
 
-    def __init__(self, ordinal: int) -> None:
+    def __init__(self, ordinal: int, sharers: int = 1) -> None:
         import cupy
 
         self.cp = cupy
@@ -96,6 +96,7 @@ class Oracle:
         self._task: Task | None = None
         self._task_id = ""
         self._contents: dict[Key, _Contents] = {}
+        self._keep_share = _KEEP_SHARE / sharers
         self._sms = cupy.cuda.Device(ordinal).attributes["MultiProcessorCount"]
 
     # -- messages ------------------------------------------------------------------------------------------------
@@ -172,6 +173,7 @@ class Oracle:
         for index, answer in zip(doubtful, self._judge(layouts, kernel, [jobs[i] for i in doubtful]), strict=True):
             answers[index] = answer
         told = [text for text, _ in _those(guard, hit[len(red) + len(inputs) + len(known) :])]
+        self.cp.cuda.runtime.deviceSynchronize()  # an answer means: nothing of this runs any more
         return {"answers": answers, "guard": told[0] if told else None}
 
     def memory(self, message: dict[str, Any]) -> dict[str, Any]:
@@ -214,7 +216,7 @@ class Oracle:
         """Drop contents of other tasks, the oldest first, when they take more than their share of the device."""
         _, total = self.cp.cuda.runtime.memGetInfo()
         held = {key: contents.bytes() for key, contents in self._contents.items()}
-        excess = sum(held.values()) - int(_KEEP_SHARE * total)
+        excess = sum(held.values()) - int(self._keep_share * total)
         if excess <= 0:
             # Blocks stay in the pool: giving gigabytes back and asking again costs more than all of the judging.
             return
@@ -423,11 +425,11 @@ def _word(dtype: str) -> int:
 _VERBS = ("reserve", "begin", "fill", "check", "memory")
 
 
-def serve(channel: Channel, ordinal: int) -> int:
+def serve(channel: Channel, ordinal: int, sharers: int) -> int:
     """Answer messages until the other end closes. Returns the exit code."""
     from ....store.errors import KforecastError
 
-    oracle = Oracle(ordinal)
+    oracle = Oracle(ordinal, sharers)
     channel.send({"ready": os.getpid()})
     while True:
         try:
@@ -449,7 +451,8 @@ def main() -> None:
     die_with_parent()
     # Reductions through CUB take cupy seconds to compile, each; its own take a tenth, and speed is no matter here.
     os.environ["CUPY_ACCELERATORS"] = ""
-    sys.exit(serve(Channel(socket.socket(fileno=int(sys.argv[1]))), int(sys.argv[2])))
+    fd, ordinal, sharers = map(int, sys.argv[1:])
+    sys.exit(serve(Channel(socket.socket(fileno=fd)), ordinal, sharers))
 
 
 if __name__ == "__main__":
