@@ -11,12 +11,14 @@ device, so that it never waits for a compiler; a search's GPU seconds are those 
 best kernel of each task and arm is measured against the seed with effort `claim`, as far as the time goes: those of
 `gain` first.
 
-`--dry` searches from C seeds on the cpu. `--tasks` also takes kernel files to start from.
+`--dry` searches from C seeds on the cpu. `--tasks` also takes kernel files to start from. `--read live.jsonl.gz`
+searches nothing, and makes the table and live.json from what an earlier run exported.
 """
 
 from __future__ import annotations
 
 import gzip
+import math
 import multiprocessing
 import tempfile
 import traceback
@@ -25,14 +27,16 @@ from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import mean, stdev
 from typing import Any
 
 from common import ROOT, Clock, median, options, report, say, table
 
 from kforecast.bench.tasks.builtin import builtin_kernel
-from kforecast.store import exchange
+from kforecast.store import exchange, measurements, searches
 from kforecast.store.database import Store
 from kforecast.store.errors import KforecastError
+from kforecast.store.models import Measurement
 from kforecast.surrogate.learned.model import save
 from kforecast.surrogate.learned.train import train
 from kforecast.tools.datasets import newest, opened, sample_of
@@ -75,7 +79,11 @@ def main() -> None:
     parser.add_argument("--pool", type=Path, default=next((path for path in POOLS if path.exists()), None))
     parser.add_argument("--no-train", action="store_true", help="forecast with the model that is there")
     parser.add_argument("--claims", type=float, default=60, help="seconds kept for claims (60)")
+    parser.add_argument("--read", type=Path, help="an export of an earlier run")
     asked = parser.parse_args()
+    if asked.read is not None:
+        _read(asked.read, asked.out)
+        return
     clock = Clock(asked.seconds - asked.claims)
     tasks = asked.tasks.split(",")
     device, language = ("cpu", "c") if asked.dry else (asked.device, "cuda")
@@ -100,6 +108,7 @@ def main() -> None:
         "seconds": searched_s + sum(claim["seconds"] for claim in claims),
         "trained": trained,
         **exported,
+        **_compared(rows, list(arms(asked.forecaster))),
     }
     text = _text(rows, claims, list(arms(asked.forecaster)), summary)
     report(asked.out, "live", device, {**summary, "budget": asked.budget, "claims": claims}, rows, text)
@@ -162,24 +171,61 @@ def run(job: Job) -> dict[str, Any]:
                 detached=False,
                 store=store,
             )
-            told = report_of(store, result.search_id)
+            return row_of(store, result.search_id) | {"wall_s": round(begin.elapsed, 2)}
     except Exception as error:  # noqa: BLE001 -- one search must not end a run that a machine was started for
         traceback.print_exc()
         return row | {"error": f"{type(error).__name__}: {error}"}
-    best = result.best
-    return row | {
-        "search": result.search_id,
-        "seed_id": result.seed_id,
+
+
+def row_of(store: Store, search_id: str) -> dict[str, Any]:
+    """What a search came to, from the store."""
+    search, told = searches.resolve(store, search_id), report_of(store, search_id)
+    best, result = told.result.best, told.result
+    return {
+        "task": search.task_name,
+        "seed": told.config.random_seed,
+        "arm": f"gain+{search.forecaster}" if search.policy == "gain" else search.policy,
+        "search": search.id,
+        "seed_id": search.seed_id,
         "state": result.state,
         "reason": result.reason,
         "best": None if best is None else best.model_dump(mode="json"),
-        "spent": result.spent,
-        "wall_s": round(begin.elapsed, 2),
+        "spent": search.spent,
+        "wall_s": round(search.spent["wall_s"], 2),
         "curve": [[round(p.gpu_seconds, 4), p.candidates, p.measurements, 2.0**p.log2] for p in told.curve],
         "decisions": told.decisions,
         "verdicts": told.verdicts,
         "diff": told.diff,
     }
+
+
+def _read(exported: Path, out: Path) -> None:
+    """The table of an earlier run: its searches, and the claims among its measurements."""
+    with tempfile.TemporaryDirectory(prefix="kforecast-live-") as folder, Store.open(Path(folder) / "live.db") as store:
+        exchange.import_(store, exported)
+        found = sorted(searches.recent(store, limit=100_000), key=lambda search: search.created_at)
+        rows = [row_of(store, search.id) for search in found]
+        names = sorted({row["arm"] for row in rows}, key=lambda arm: (arm in CONTROLS, arm))
+        claims: list[dict[str, Any]] = []
+        measured_on: dict[str, Any] = {}
+        for arm, task, best in _winners(rows, names):
+            claimed = measurements.find(store, kernel=best["kernel_id"], baseline=best["seed_id"])
+            for one in (one for one in claimed if one.effort == "claim"):
+                claims.append(_claim(arm, task, best) | told_of(one))
+                measured_on = {key: one.environment[key] for key in _MACHINE if key in one.environment}
+    summary = {
+        "searches": len(rows),
+        "searched_from": found[0].created_at,
+        "searched_to": found[-1].updated_at,
+        "gpu_seconds": sum(row["spent"]["gpu_seconds"] for row in rows),
+        **measured_on,
+        **_compared(rows, names),
+    }
+    text = _text(rows, claims, names, summary)
+    report(out, "live", "cpu", {**summary, "read_from": exported.name, "claims": claims}, rows, text)
+
+
+_MACHINE = ("gpu", "driver", "arch")
 
 
 def _told(row: dict[str, Any]) -> str:
@@ -193,33 +239,46 @@ def _told(row: dict[str, Any]) -> str:
     )
 
 
-def _claims(rows: Sequence[dict[str, Any]], names: Sequence[str], clock: Clock, device: str) -> list[dict[str, Any]]:
-    """The best kernel of each task and arm against its task's seed, arms in their order, while there is time."""
+def _winners(rows: Sequence[dict[str, Any]], names: Sequence[str]) -> list[tuple[str, str, dict[str, Any]]]:
+    """The best kernel of each arm and task that beats its seed, arms in their order."""
     best: dict[tuple[int, str], dict[str, Any]] = {}
     for row in rows:
         key = (names.index(row["arm"]), row["task"])
         if row.get("best") is not None and row["best"]["speedup"] > best.get(key, {"speedup": 1.0})["speedup"]:
             best[key] = {**row["best"], "seed_id": row["seed_id"]}
+    return [(names[arm], task, found) for (arm, task), found in sorted(best.items(), key=lambda entry: entry[0])]
+
+
+def _claim(arm: str, task: str, found: dict[str, Any]) -> dict[str, Any]:
+    return {"task": task, "arm": arm, "kernel": found["kernel_id"], "searched": found["speedup"]}
+
+
+def told_of(got: Measurement) -> dict[str, Any]:
+    """A claim's measurement in numbers."""
+    logs = {"speedup": got.log2_speedup, "low": got.log2_low, "high": got.log2_high}
+    ratios = {name: None if log2 is None else 2.0**log2 for name, log2 in logs.items()}
+    return {
+        "verdict": got.verdict, "comparison": got.comparison, **ratios, "percent_of_floor": got.percent_of_floor,
+        "seconds": round(got.device_seconds, 2),
+    }  # fmt: skip
+
+
+def _claims(rows: Sequence[dict[str, Any]], names: Sequence[str], clock: Clock, device: str) -> list[dict[str, Any]]:
+    """The winners against their seeds, while there is time."""
     claims = []
     with Store.open() as store:
-        for (arm, task), found in sorted(best.items(), key=lambda entry: entry[0]):
+        for arm, task, found in _winners(rows, names):
             if clock.over:
                 break
-            begin = Clock(0)
-            claim = {"task": task, "arm": names[arm], "kernel": found["kernel_id"], "searched": found["speedup"]}
+            claim = _claim(arm, task, found)
             try:
                 got = measure(found["kernel_id"], baseline=found["seed_id"], device=device, effort="claim", store=store)
-                claim |= {
-                    "verdict": got.verdict,
-                    "comparison": got.comparison,
-                    "speedup": got.speedup,
-                    "low": got.speedup_low,
-                    "high": got.speedup_high,
-                    "percent_of_floor": got.percent_of_floor,
-                }
+                stored = measurements.get(store, got.measurement_id)
+                assert stored is not None, "it was just measured"
+                claim |= told_of(stored)
             except KforecastError as error:
-                claim |= {"verdict": "no answer", "reason": str(error)}
-            claims.append(claim | {"seconds": round(begin.elapsed, 2)})
+                claim |= {"verdict": "no answer", "reason": str(error), "seconds": 0.0}
+            claims.append(claim)
             say(f"claim {claims[-1]}")
     return claims
 
@@ -241,6 +300,31 @@ def at(curve: Sequence[Sequence[float]], seconds: float) -> float:
     return max((point[3] for point in curve if point[0] <= seconds), default=1.0)
 
 
+def behind(row: dict[str, Any], best: float, most: float) -> float:
+    """Mean of log2(best / found) over the budget's twentieths: 0 for a search that had the best at once."""
+    return mean(math.log2(best / at(row["curve"], share / 20 * most)) for share in range(1, 21))
+
+
+def _compared(rows: Sequence[dict[str, Any]], names: Sequence[str]) -> dict[str, Any]:
+    """`behind` of every arm, mean over tasks and seeds; and the first arm's less each other's, paired by task and seed,
+    with its standard error. Searches that proposed nothing are left out: the device's start had used up their budget.
+    """
+    found: dict[str, dict[tuple[str, int], float]] = {name: {} for name in names}
+    for task in dict.fromkeys(row["task"] for row in rows):
+        group = [row for row in rows if row["task"] == task and row.get("spent", {}).get("candidates")]
+        best = max((point[3] for row in group for point in row["curve"]), default=1.0)
+        most = max((row["spent"]["gpu_seconds"] for row in group), default=0.0)
+        for row in group:
+            found[row["arm"]][task, row["seed"]] = behind(row, best, most)
+    answer: dict[str, Any] = {"behind": {name: mean(of.values()) for name, of in found.items() if of}}
+    first, *others = names
+    for name in others:
+        pairs = [found[first][key] - found[name][key] for key in found[first] if key in found[name]]
+        if len(pairs) > 1:
+            answer[f"behind, {first} less {name}"] = [mean(pairs), stdev(pairs) / math.sqrt(len(pairs))]
+    return answer
+
+
 def _text(
     rows: Sequence[dict[str, Any]], claims: Sequence[dict[str, Any]], names: Sequence[str], summary: dict[str, Any]
 ) -> str:
@@ -255,7 +339,7 @@ def _text(
             group = groups[(task, name)]
             shares = [median([at(row["curve"], share * most) for row in group]) for share in (0.25, 0.5, 1.0)]
             ends = [at(row["curve"], most) for row in group]
-            counts = [median([row["spent"][kind] for row in group]) for kind in ("candidates", "measurements")]
+            counts = [median([row["spent"].get(kind, 0.0) for row in group]) for kind in ("candidates", "measurements")]
             wall = median([row["wall_s"] for row in group])
             lines.append([task, name, len(group), *shares, max(ends, default=None), *counts, wall])
     columns = ["task", "arm", "seeds", "S at 25%", "at 50%", "at the end", "best", "candidates", "measured", "wall s"]
