@@ -219,7 +219,8 @@ def _explained(what: str) -> Iterator[None]:
             text = "it makes its tensors on a GPU ('cuda'): measure it with --device cuda:0"
         if isinstance(error, MemoryError) or "allocate memory" in text or "out of memory" in text:
             asked = re.search(r"allocate (\d[\d.]* \w+)", text)
-            text = f"it needs more memory than there is{f': {asked[1]} at once' if asked else ''}; measure a smaller one"
+            size = f": {asked[1]} at once" if asked else ""
+            text = f"it needs more memory than there is{size}; measure a smaller one"
         raise CannotRun(f"{what} fails here: {text}") from error
 
 

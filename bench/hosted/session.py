@@ -13,18 +13,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...store.errors import InputError
-from ...store.models import Case, Mismatch, Task
+from ...store.models import Case, Kernel, Mismatch, Task
 from ..devices.cpu import machine
 from ..devices.cpu.deck import Deck
 from ..faults import KernelFault
 from ..lane import Inspection, Program, Progress, Tool
 from ..timing.samples import SIDE_OF_LETTER, Block, BlockOrder, Sample, Side
 from .arguments import arguments_of_launch
-from .device_code import NOTE, as_hosted
+from .device_code import LAUNCHER, NOTE, as_hosted
 from .forms import KnownCase, no_form, row_major, wrong_form
 from .memory import SharedMemory, digest_of, same_bytes
 from .process import CandidateProcess, NeedsBuilding, Setting
 from .process import Program as Hosted
+from .shares import OUTPUT_BYTES, seen_in, watched_kernel
 from .trees import placed
 from .wire import GLANCES, ITEM_BYTES, Returned, TensorForm, contiguous, form_of
 
@@ -456,9 +457,28 @@ class HostedSession:
     # -- the rest ------------------------------------------------------------------------------------------------
 
     def inspect(self, tool: Tool, progress: Progress) -> Inspection:
+        kernel = self._programs["candidate"].kernel
+        if tool == "profile" and self._gpu and kernel.name != LAUNCHER:
+            progress("looking whose kernels ran")
+            try:
+                return seen_in(self._printed(watched_kernel(kernel)), kernel)
+            except KernelFault as fault:
+                return Inspection(notes=(f"its kernels could not be watched: {fault.reason}",))
         if tool == "profile":
             return Inspection(notes=("no profile: counters are read in the device-only lane",))
         return Inspection()
+
+    def _printed(self, kernel: Kernel) -> str:
+        """What a program prints that stands for the candidate and is called once, on its longest timed case."""
+        timed = [self._cases[case.name] for case in self._task.timed_on(self._lane.kind)]
+        form = max(timed, key=lambda one: one.estimate_ns["candidate"])
+        built = self._lane.builds.folder(self._programs["candidate"].kernel)
+        program = Hosted(kernel, built if built.is_dir() else None)
+        with self._started_process(program, self._setting("candidate")) as process:
+            self._fill(form, _FRESH, make=True)
+            process.prepare(form.index, self._deadline_s)
+            process.call(form.index, 4 * self._deadline_s)
+            return process.output(OUTPUT_BYTES)
 
     def environment(self) -> dict[str, Any]:
         toolchains = {side: program.build.facts.toolchain for side, program in self._programs.items()}

@@ -142,3 +142,40 @@ def test_a_pytorch_program_against_a_cuda_kernel(gpu: Lane) -> None:
         Job(candidate.task, candidate.kernel, baseline.kernel, "quick", time_cap_s=3.0), gpu, device_lock=nullcontext
     )
     assert (result.verdict, "library" in result.labels, NOTE in result.notes) == ("ok", True, True)
+
+
+OWN = """# /// kforecast 1
+# task = "vector_add"
+# [[launch]]
+# entry = "add"
+# args = ["a", "b"]
+# ///
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def add_of_mine(a, b, c, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(c + at, tl.load(a + at, at < n) + tl.load(b + at, at < n), at < n)
+
+
+def add(a, b):
+    c = torch.empty_like(a)
+    add_of_mine[(triton.cdiv(a.numel(), 1024),)](a, b, c, a.numel(), 1024)
+    return c
+"""
+
+
+@pytest.mark.parametrize(("body", "own"), [(OWN, True), (OWN.replace("return c", "return a + b"), False)])
+def test_profiles_tell_whose_kernels_ran(gpu: Lane, body: str, own: bool) -> None:
+    pytest.importorskip("triton")
+    body = body if own else body.replace("    add_of_mine[", "    0 and add_of_mine[")
+    named = load_file(body, Asked())
+    job = Job(named.task, named.kernel, None, "quick", time_cap_s=3.0, profile=True)
+    result = measure(job, gpu, device_lock=nullcontext)
+    assert result.verdict == "ok", (result.reason, result.diagnostics)
+    (note,) = (note for note in result.notes if note.startswith("GPU time of one call"))
+    assert ("100% in kernels that its own text defines (add_of_mine" in note) == own, note
+    assert ("fallback" in result.labels) == (not own)
