@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 import os
+import signal
 import sys
 import traceback
 from importlib import import_module
@@ -85,12 +86,35 @@ def cli(debug: bool) -> None:
     del debug  # read by `main`, which also has to know it when parsing fails
 
 
+_interrupts: list[int] = []
+"""Every Ctrl-C so far: libraries that are being imported turn it into an ImportError, or drop it."""
+
+
 def main() -> NoReturn:
     """Run the command line and exit with the code that EXIT_CODES documents."""
+    _open_what_is_closed()
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # not where the shell has it ignored
+        signal.signal(signal.SIGINT, _interrupt)
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")
     sys.exit(run(sys.argv[1:]))
+
+
+def _open_what_is_closed() -> None:
+    """Standard streams that the caller closed go nowhere: else the next file to be opened would take their place."""
+    for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        if getattr(sys, name) is None:
+            place = os.open(os.devnull, os.O_RDWR)
+            if place != number:
+                os.dup2(place, number)
+                os.close(place)
+            setattr(sys, name, open(number, mode, closefd=False))  # noqa: SIM115 -- open to the end
+
+
+def _interrupt(number: int, frame: object) -> NoReturn:
+    _interrupts.append(number)
+    raise KeyboardInterrupt
 
 
 def run(arguments: list[str]) -> int:
@@ -104,14 +128,12 @@ def run(arguments: list[str]) -> int:
     except click.ClickException as error:
         return _tell(_as_input_error(error), arguments)
     except (KeyboardInterrupt, click.Abort):
-        click.echo("\nInterrupted. Finished measurements are kept; `kforecast status` lists them.", err=True)
-        return 130
+        return _tell_interrupt(arguments)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
     except Exception as error:  # noqa: BLE001 -- the outermost frame: it tells every fault of ours, and how to see more
-        refused = refused_by_system(error)
-        return _tell_fault(error, arguments) if refused is None else _tell(refused, arguments)
+        return _tell_unexpected(error, arguments)
 
 
 def _invoke(arguments: list[str]) -> int:
@@ -131,11 +153,34 @@ def _tell(error: KforecastError, arguments: list[str]) -> int:
     value = "" if error.value is None else f": {error.value}"
     click.echo(f"{click.style('error:', fg='red', bold=True)} {error.what}{value}", err=True)
     click.echo(f"       {error.next_step}", err=True)  # further lines as they are: they may be there to paste
-    if "--json" in arguments:
-        click.echo(json.dumps(error.as_dict()))
+    _answer(error.as_dict(), arguments)
     if _debugging(arguments):
         traceback.print_exception(error)
     return error.exit_code
+
+
+def _answer(error: dict[str, Any], arguments: list[str]) -> None:
+    """The error as data, after `--json`; it may be stdout itself that cannot be written any more."""
+    if "--json" not in arguments:
+        return
+    try:
+        click.echo(json.dumps(error))
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+
+
+def _tell_unexpected(error: Exception, arguments: list[str]) -> int:
+    if _interrupts:
+        return _tell_interrupt(arguments)
+    refused = refused_by_system(error)
+    return _tell_fault(error, arguments) if refused is None else _tell(refused, arguments)
+
+
+def _tell_interrupt(arguments: list[str]) -> int:
+    step = "Finished measurements are kept; `kforecast status` lists them."
+    click.echo(f"\nInterrupted. {step}", err=True)
+    _answer({"error": "Interrupted", "what": "interrupted", "value": None, "next": step, "exit_code": 130}, arguments)
+    return 130
 
 
 def _tell_fault(error: Exception, arguments: list[str]) -> int:
@@ -147,9 +192,8 @@ def _tell_fault(error: Exception, arguments: list[str]) -> int:
         click.echo(
             "       For the traceback: `kforecast --debug …` with the same arguments; please report it.", err=True
         )
-    if "--json" in arguments:
-        step = "Run it again with `kforecast --debug` and report the traceback."
-        click.echo(json.dumps({"error": "Fault", "what": what, "value": None, "next": step, "exit_code": 70}))
+    step = "Run it again with `kforecast --debug` and report the traceback."
+    _answer({"error": "Fault", "what": what, "value": None, "next": step, "exit_code": 70}, arguments)
     return 70
 
 

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import click
 import pytest
@@ -74,6 +75,12 @@ def test_what_the_system_refuses_is_no_fault_of_ours(
     assert answer["next"]
 
 
+def test_the_page_of_the_command_line_names_every_command_and_code() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "cli.md").read_text()
+    assert [name for name in main.COMMANDS if f"`kforecast {name}" not in page and f"`{name} " not in page] == []
+    assert [code for code in EXIT_CODES if f"\n| {code} | " not in page] == []
+
+
 def test_version(capsys: Capture) -> None:
     assert main.run(["--version"]) == 0
     assert capsys.readouterr().out.startswith("kforecast ")
@@ -116,6 +123,36 @@ def test_an_interrupt_says_what_is_kept(fail: object, capsys: Capture) -> None:
     fail(KeyboardInterrupt())
     assert main.run(["status"]) == 130
     assert "are kept" in capsys.readouterr().err
+
+
+def test_an_interrupt_is_data_too(fail: Callable[[BaseException], None], capsys: Capture) -> None:
+    fail(KeyboardInterrupt())
+    assert main.run(["status", "--json"]) == 130
+    answer = json.loads(capsys.readouterr().out)
+    assert (answer["error"], answer["exit_code"]) == ("Interrupted", 130)
+
+
+def test_an_interrupt_that_a_library_made_an_error_of_is_an_interrupt(
+    fail: Callable[[BaseException], None], monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    monkeypatch.setattr(main, "_interrupts", [2])
+    fail(ImportError("numpy failed to import"))
+    assert main.run(["status"]) == 130
+    assert "fault" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&- >&- 2>&-"])
+def test_closed_streams_are_no_fault(closed: str) -> None:
+    done = subprocess.run(["sh", "-c", f'"$0" -m kforecast tasks {closed}', sys.executable], check=False, timeout=30)
+    assert done.returncode == 0
+
+
+def test_an_error_is_told_once_where_stdout_cannot_be_written() -> None:
+    command = ["sh", "-c", '"$0" -m kforecast tasks --json > /dev/full', sys.executable]
+    done = subprocess.run(command, stderr=subprocess.PIPE, text=True, check=False, timeout=30)
+    assert done.returncode == 4
+    assert done.stderr.splitlines()[0] == "error: the system refused (No space left on device)"
+    assert "Traceback" not in done.stderr
 
 
 def test_an_unknown_command_names_the_nearest(capsys: Capture) -> None:
