@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import sys
 import textwrap
+import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,8 @@ from kforecast.bench.devices.cuda import helpers
 from kforecast.bench.devices.cuda.channel import Channel
 from kforecast.bench.devices.cuda.helpers import Helper, HelperDied, Launchers
 from kforecast.bench.devices.quarantine import clear_device, quarantine_device, quarantined_device
+from kforecast.bench.faults import Cancelled
+from kforecast.bench.turns import Turns
 from kforecast.store.errors import DeviceError, InputError
 
 SCRIPT = """
@@ -31,7 +35,14 @@ while True:
         os._exit(3)
     if message["verb"] == "hang":
         time.sleep(3600)
-    if message["verb"] == "bad":
+    if message["verb"] == "slow":
+        time.sleep(0.3)
+    while "GATE" in os.environ and message["verb"] != "echo" and not os.path.exists(os.environ["GATE"]):
+        time.sleep(0.01)
+    if message["verb"] == "poison":
+        channel.send({"fault": "CUDA_ERROR_ILLEGAL_ADDRESS", "text": "an illegal address", "call": 0})
+        time.sleep(3600)
+    elif message["verb"] == "bad":
         channel.send({"input_error": {"what": "no such thing", "value": "x", "next": "Try y."}})
     elif message["verb"] == "broken":
         channel.send({"error": "out of order"})
@@ -141,3 +152,99 @@ def test_the_channel_refuses_what_is_no_message() -> None:
         channel.receive(1.0)
     os.close(theirs.detach())
     channel.close()
+
+
+# -- on a device that others measure on --------------------------------------------------------------------------------
+
+
+def others_get_the_device(*, alone: bool) -> bool:
+    """Whether another process would get a turn at once; the lock does not tell threads from processes."""
+    other = Turns("GPU-shared")
+    with other.measuring(lambda: True):
+        try:
+            with other.alone() if alone else other.beside():
+                return True
+        except Cancelled:
+            return False
+
+
+@pytest.mark.parametrize(("verb", "shared"), [("time", False), ("empty", False), ("run", True), ("check", True)])
+def test_only_what_is_timed_has_the_device_alone(
+    verb: str, shared: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = tmp_path / "gate"
+    monkeypatch.setenv("GATE", str(gate))
+    helper = Helper("launcher", 0, Turns("GPU-shared"), 2)
+    helper.ask("echo")
+    answers: list[dict[str, object]] = []
+    asked = threading.Thread(target=lambda: answers.append(helper.ask(verb)))
+    asked.start()
+    until = time.monotonic() + 30
+    while others_get_the_device(alone=True):
+        assert time.monotonic() < until
+    assert others_get_the_device(alone=False) == shared
+    gate.touch()
+    asked.join(30)
+    assert answers
+    assert others_get_the_device(alone=True)
+    helper.close()
+
+
+@pytest.mark.parametrize("verb", ["poison", "hang", "die"])
+def test_nobody_gets_the_device_before_a_launcher_that_failed_is_reaped(verb: str) -> None:
+    """Neither while its context is torn down nor in the moment after its answer."""
+    helper = Helper("launcher", 0, Turns("GPU-shared"), 2)
+    helper.ask("echo")
+    met: list[bool] = []
+
+    def watch() -> None:
+        turns = Turns("GPU-shared")
+        with turns.alone():
+            met.append(helper.alive)
+
+    watcher = threading.Thread(target=watch)
+    reap = helper._end
+
+    def slowly() -> None:
+        watcher.start()
+        time.sleep(0.1)
+        assert not met
+        reap()
+
+    helper._end = slowly  # type: ignore[method-assign]
+    if verb == "poison":
+        assert helper.ask(verb)["fault"] == "CUDA_ERROR_ILLEGAL_ADDRESS"
+    else:
+        with pytest.raises(HelperDied):
+            helper.ask(verb, deadline_s=0.1)
+    watcher.join(30)
+    assert met == [False]
+    helper._end = reap  # type: ignore[method-assign]
+    helper.close()
+
+
+def test_a_cancelled_call_is_over_before_others_get_the_device() -> None:
+    helper = Helper("launcher", 0, Turns("GPU-shared"), 2)
+    helper.ask("echo")
+    with pytest.raises(Cancelled):
+        helper.ask("hang", cancelled=lambda: True)
+    assert not helper.alive
+    assert others_get_the_device(alone=True)
+    helper.close()
+
+
+def test_beside_others_a_call_has_as_much_more_time() -> None:
+    helper = Helper("launcher", 0, Turns("GPU-shared"), 20)
+    helper.ask("slow", deadline_s=0.1)
+    with pytest.raises(HelperDied):
+        Helper("launcher", 0).ask("slow", deadline_s=0.1)
+    helper.close()
+
+
+def test_a_cancelled_measurement_still_ends_its_processes() -> None:
+    turns = Turns("GPU-shared")
+    helper = Helper("launcher", 0, turns, 2)
+    helper.ask("echo")
+    with turns.measuring(lambda: True):
+        helper.close()
+    assert not helper.alive
