@@ -36,7 +36,7 @@ def search_command() -> None:
     "--budget",
     required=True,
     metavar="LIMITS",
-    help="E.g. 200m,5min,$2: 200m measurements, 500c candidates, 5min wall time, 90gpu-s GPU time, $2, 100kt tokens.",
+    help="E.g. 200m,5min: 200m measurements, 500c candidates, 5min wall time, 90gpu-s GPU time, 2usd, 100kt tokens.",
 )
 @click.option("--policy", metavar="NAME", help="gain (default), puct, halving, control-all, control-random.")
 @click.option("--generator", metavar="NAME", help="edits+tune (default), edits, tune, llm, agent, atlas.")

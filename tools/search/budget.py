@@ -13,7 +13,7 @@ from ...store.models import Noun
 _SECONDS = {"s": 1.0, "sec": 1.0, "min": 60.0, "h": 3600.0}
 _SCALES = {"": 1, "k": 1_000, "M": 1_000_000}
 _PART = re.compile(
-    r"""(?P<usd>\$\s*(\d+(?:\.\d+)?))
+    r"""(?P<usd>\$\s*(\d+(?:\.\d+)?) | (\d+(?:\.\d+)?)\s*(?:usd|USD))
       | (?P<gpu>(\d+(?:\.\d+)?)\s*gpu-?(s|sec|min|h))
       | (?P<wall>(\d+(?:\.\d+)?)\s*(s|sec|min|h))
       | (?P<tokens>(\d+(?:\.\d+)?)\s*([kM]?)t(?:ok(?:ens)?)?)
@@ -21,7 +21,9 @@ _PART = re.compile(
       | (?P<candidates>(\d+)\s*c)""",
     re.VERBOSE | re.ASCII,
 )
-SYNTAX = "200m (measurements), 500c (candidates), 5min (wall time), 90gpu-s (GPU seconds), $2, 100kt (tokens)"
+SYNTAX = "200m (measurements), 500c (candidates), 5min (wall time), 90gpu-s (GPU seconds), 2usd, 100kt (tokens)"
+MOST = 1e15
+"""What no limit reaches, in whatever it counts."""
 
 
 class Budget(Noun):
@@ -54,12 +56,16 @@ class Budget(Noun):
 
 
 def parse_budget(text: str) -> Budget:
-    """A budget as the command line takes it, e.g. `200m,5min,$2`. Raises InputError naming the bad part."""
+    """A budget as the command line takes it, e.g. `200m,5min,2usd`. Raises InputError naming the bad part."""
     limits: dict[str, float] = {}
-    for part in filter(None, (piece.strip() for piece in text.split(","))):
+    parts = [piece.strip() for piece in text.split(",")]
+    if any(parts) and not all(parts):
+        step = "Shells read $2 as a variable: write 2usd, or put the budget in single quotes."
+        raise InputError("a limit is missing between the commas of a budget", value=text, next_step=step)
+    for part in filter(None, parts):
         match = _PART.fullmatch(part)
         name, value = ("", 0.0) if match is None else _limit(match)
-        if match is None or not value > 0:
+        if match is None or not 0 < value < MOST:
             raise InputError("not a limit of a budget", value=part, next_step=f"Write limits like {SYNTAX}.")
         if name in limits:
             raise InputError("a budget limits one thing twice", value=part, next_step="Give each kind of limit once.")

@@ -26,6 +26,8 @@ from kforecast.tools.search.state import State, fold
     ("text", "limits"),
     [
         ("200m,5min,$2", {"measurements": 200, "wall_s": 300, "usd": 2}),
+        ("200m,2usd", {"measurements": 200, "usd": 2}),
+        ("2.5 USD", {"usd": 2.5}),
         ("90gpu-s, 500c", {"gpu_seconds": 90, "candidates": 500}),
         ("1.5Mtok", {"tokens": 1_500_000}),
         ("2gpumin", {"gpu_seconds": 120}),
@@ -36,9 +38,15 @@ def test_budgets_as_people_write_them(text: str, limits: dict[str, float]) -> No
     assert parse_budget(text).limits == limits
 
 
-@pytest.mark.parametrize("text", ["", "200", "-3m", "0m", "5m,6m", "$", "2 weeks", "1e3m"])
+@pytest.mark.parametrize("text", ["", "200", "-3m", "0m", "5m,6m", "$", "2 weeks", "1e3m", "99999999999999999999m"])
 def test_bad_budgets_are_told(text: str) -> None:
     with pytest.raises(InputError, match="budget"):
+        parse_budget(text)
+
+
+@pytest.mark.parametrize("text", ["200m,5min,", ",200m", "200m,,5min"])
+def test_a_dollar_limit_that_a_shell_took_away_is_missed(text: str) -> None:
+    with pytest.raises(InputError, match=r"missing between the commas.*\$2 as a variable: write 2usd"):
         parse_budget(text)
 
 
