@@ -302,6 +302,7 @@ class Oracle:
         self._unmap()
         if self._current is not None:
             self._current.contents.clear()
+            self._current.definition.release()
         if self._device != "cpu":
             import torch
 

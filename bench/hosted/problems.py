@@ -10,7 +10,7 @@ import contextlib
 import inspect
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Protocol
@@ -43,6 +43,10 @@ class Definition(Protocol):
         """The reference's outputs. seed: for the weights. wide: all in float64; bits: operands of so many significand
         bits first. May change `inputs`.
         """
+        ...
+
+    def release(self) -> None:
+        """Let go of what only saves time: memory of modules."""
         ...
 
 
@@ -98,6 +102,26 @@ def rounded(tensor: Any, bits: int) -> Any:
     return torch.where(torch.isfinite(wide), kept.view(wide.dtype), wide).to(tensor.dtype)
 
 
+def _generators_as_now() -> Callable[[], None]:
+    """What sets every generator back to its present state."""
+    import random
+
+    import numpy as np
+    import torch
+
+    host, plain, numbers = torch.get_rng_state(), random.getstate(), np.random.get_state()
+    devices = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
+
+    def restore() -> None:
+        torch.set_rng_state(host)
+        random.setstate(plain)
+        np.random.set_state(numbers)
+        if devices:
+            torch.cuda.set_rng_state_all(devices)
+
+    return restore
+
+
 class KernelBenchDefinition:
     """`Model(*get_init_inputs())` on `get_inputs()`, in float32 as the file makes them."""
 
@@ -107,6 +131,7 @@ class KernelBenchDefinition:
         assert task.problem is not None
         self._device = device
         self._space: dict[str, Any] = {"__name__": "kforecast_problem"}
+        self._made: tuple[int, Any, Callable[[], None]] | None = None
         with _explained("the problem's file"):
             exec(compile(task.problem.files[PROBLEM_FILE], task.name + ".py", "exec"), self._space)
 
@@ -120,15 +145,36 @@ class KernelBenchDefinition:
         with _explained("get_init_inputs"):
             return self._space["get_init_inputs"]()
 
-    def run(self, inputs: Any, init: Any, seed: int, *, wide: bool = False, bits: int | None = None) -> Any:
+    def _model(self, init: Any, seed: int) -> Any:
+        """A module as it was just made. Making one can take seconds of drawing weights on the host; a copy does not."""
         import copy
 
+        if self._made is None or self._made[0] != seed:
+            self._made = seed, self._new_model(init, seed), _generators_as_now()
+        _, made, restore = self._made
+        try:
+            copied = copy.deepcopy(made)
+        except (TypeError, RuntimeError, NotImplementedError, copy.Error):
+            return self._new_model(init, seed)  # some modules cannot be copied; made anew they are the same
+        restore()
+        return copied
+
+    def _new_model(self, init: Any, seed: int) -> Any:
+        import copy
+
+        seed_everything(seed)
+        arguments, named = (init, {}) if isinstance(init, list | tuple) else ([], init)
+        return self._space["Model"](*copy.deepcopy(arguments), **copy.deepcopy(named)).to(self._device)
+
+    def release(self) -> None:
+        """Let go of the module's memory."""
+        self._made = None
+
+    def run(self, inputs: Any, init: Any, seed: int, *, wide: bool = False, bits: int | None = None) -> Any:
         import torch
 
         with _explained("the reference"), torch.no_grad():
-            seed_everything(seed)
-            arguments, named = (init, {}) if isinstance(init, list | tuple) else ([], init)
-            model = self._space["Model"](*copy.deepcopy(arguments), **copy.deepcopy(named)).to(self._device)
+            model = self._model(init, seed)
             if bits is not None:
                 for parameter in model.parameters():
                     parameter.data = converted(parameter.data, False, bits)
@@ -192,6 +238,9 @@ class GpuModeDefinition:
 
         with _explained("ref_kernel"), torch.no_grad():
             return self._reference.ref_kernel(inputs)
+
+    def release(self) -> None:
+        pass
 
     def verdict(self, inputs: Any, outputs: Any) -> str:
         """What `check_implementation` finds wrong; empty where nothing is."""
@@ -265,6 +314,9 @@ class TensorDefinition:
 
     def run(self, inputs: Any, init: Any, seed: int, *, wide: bool = False, bits: int | None = None) -> Any:
         raise NotImplementedError("tasks of tensors are judged by bench.correctness on numpy")
+
+    def release(self) -> None:
+        pass
 
 
 TORCH_NAMES = {
