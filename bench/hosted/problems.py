@@ -130,6 +130,7 @@ class KernelBenchDefinition:
     def __init__(self, task: Task, device: str) -> None:
         assert task.problem is not None
         self._device = device
+        self._draws_on = device
         self._space: dict[str, Any] = {"__name__": "kforecast_problem"}
         self._made: tuple[int, Any, Callable[[], None]] | None = None
         with _explained("the problem's file"):
@@ -138,7 +139,20 @@ class KernelBenchDefinition:
     def inputs(self, case: Case, seed: int) -> Any:
         seed_everything(seed)
         with _explained("get_inputs"):
-            return moved(self._space["get_inputs"](), self._device)
+            return moved(self._made_inputs(seed), self._device)
+
+    def _made_inputs(self, seed: int) -> Any:
+        """Drawn on the device where the file lets them be: gigabytes take the host seconds."""
+        import torch
+
+        if self._draws_on != "cpu":
+            try:
+                with torch.device(self._draws_on):
+                    return self._space["get_inputs"]()
+            except (RuntimeError, TypeError, ValueError):
+                self._draws_on = "cpu"  # it draws from a generator of the host's, say
+                seed_everything(seed)
+        return self._space["get_inputs"]()
 
     def init_inputs(self, seed: int) -> Any:
         seed_everything(seed)

@@ -73,3 +73,14 @@ def test_released_it_is_made_again_and_the_same(tmp_path: Path) -> None:
     problem.release()
     assert torch.equal(first, problem.run(inputs, [16], 7))
     assert len(problem._space["made"]) == 2
+
+
+@pytest.mark.parametrize(("body", "ends_on"), [("torch.rand(8, 16)", "meta"), ("torch.rand(8, 16).numpy()", "cpu")])
+def test_inputs_are_drawn_on_the_device_unless_the_file_cannot(tmp_path: Path, body: str, ends_on: str) -> None:
+    path = tmp_path / "problem.py"
+    path.write_text(PROBLEM.replace("[torch.rand(8, 16)]", f"[{body}]").format(extra="pass"))
+    task = peer_task(path)
+    assert task is not None
+    problem = KernelBenchDefinition(task, "meta")
+    problem.inputs(CASE, 3)
+    assert problem._draws_on == ends_on
