@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import mmap
 
-_LEAST_BYTES = 1 << 20
+_LEAST_BYTES = 16 << 20
 """Smaller copies do not gain what registering costs."""
 # <cuda.h>: the device may read and write the range, or only read it.
 _READ_WRITE, _READ_ONLY = 0x00, 0x08

@@ -349,6 +349,11 @@ class CandidateProcess:
         except ValueError:
             return ""  # closed already: whoever closed it has read it
 
+    def kill(self) -> None:
+        """Let the process begin to end; `close` waits for it."""
+        if self._code is None:
+            self._signal(signal.SIGKILL)
+
     def close(self) -> None:
         """Kill the process and all it started, wait for the reap, drop its files. Idempotent."""
         if self._code is None and hasattr(self, "_status"):
