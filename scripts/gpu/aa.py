@@ -31,8 +31,8 @@ def main() -> None:
     device = "cpu" if asked.dry else asked.device
     rng = random.Random(1)
     with Bench(device) as bench:
-        runs = _order(_kernels(bench)[: asked.kernels], asked.runs, rng)
-        runs += _order([shipped(bench, task, "tuned", short=True) for task in SHORT], asked.short_runs, rng)
+        runs = in_order(kernels_of(bench)[: asked.kernels], asked.runs, rng)
+        runs += in_order([shipped(bench, task, "tuned", short=True) for task in SHORT], asked.short_runs, rng)
         rng.shuffle(runs)
         clock = Clock(asked.seconds)
         rows: list[dict[str, Any]] = []
@@ -46,7 +46,7 @@ def main() -> None:
                 launcher = wanted
                 bench.fresh_launcher()
             found = bench.measure(kernel, kernel, effort=asked.effort, cap_s=asked.cap)
-            rows.append({"kernel": kernel.called, "launcher": launcher, **_row(found)})
+            rows.append({"kernel": kernel.called, "launcher": launcher, **row_of(found)})
             if number % 50 == 49:
                 say(f"{clock.elapsed:6.1f} s  {number + 1} runs")
         seconds = clock.elapsed
@@ -67,26 +67,26 @@ def main() -> None:
         "A/A noise %",
     ]
     text = table(columns, [_line(name, group) for name, group in {**kernels, **groups}.items() if group])
-    summary = {name: _numbers(group) for name, group in groups.items()}
+    summary = {name: numbers(group) for name, group in groups.items()}
     facts = {"launchers": launcher + 1, "seconds": seconds, "effort": asked.effort, "cap_s": asked.cap}
     report(asked.out, "aa", device, {**facts, **summary}, rows, f"{text}\n{facts}")
 
 
-def _kernels(bench: Bench) -> list[Named]:
+def kernels_of(bench: Bench) -> list[Named]:
     """Tuned kernels of every task, and the seeds that are not milliseconds slow, tuned ones first."""
     names = builtin_names()
     tuned = [shipped(bench, task, "tuned") for task in names]
     return tuned + [shipped(bench, task, "seed") for task in names if task not in SLOW_SEEDS]
 
 
-def _order(kernels: list[Named], runs: int, rng: random.Random) -> list[Named]:
+def in_order(kernels: list[Named], runs: int, rng: random.Random) -> list[Named]:
     """Each kernel equally often."""
     order = [kernels[n % len(kernels)] for n in range(runs)]
     rng.shuffle(order)
     return order
 
 
-def _row(found: Measurement | str) -> dict[str, Any]:
+def row_of(found: Measurement | str) -> dict[str, Any]:
     if isinstance(found, str):
         return {"verdict": "no answer", "reason": found, "time_us": None, "log2_low": None, "comparison": "none"}
     keys: tuple[str, ...] = (
@@ -103,7 +103,7 @@ def _row(found: Measurement | str) -> dict[str, Any]:
     return {key: getattr(found, key) for key in keys}
 
 
-def _numbers(rows: list[dict[str, Any]]) -> dict[str, Any]:
+def numbers(rows: list[dict[str, Any]]) -> dict[str, Any]:
     """Coverage, half-width and false comparisons of these runs; those without an interval are counted apart."""
     bounded = [row for row in rows if row["log2_low"] is not None]
     covering = sum(row["log2_low"] <= 0 <= row["log2_high"] for row in bounded)
@@ -123,7 +123,7 @@ def _numbers(rows: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _line(name: str, rows: list[dict[str, Any]]) -> list[Any]:
-    found = _numbers(rows)
+    found = numbers(rows)
     low, high = found["coverage_95"]
     keys = ("half_width_pct", "false_pct", "time_us", "noise_pct")
     ci = f"{low:.0f}..{high:.0f}"

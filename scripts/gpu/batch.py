@@ -73,7 +73,7 @@ def main() -> None:
     hands = asked.hands or hands_for(device)
     with Bench(device, hands=hands) as bench, tempfile.TemporaryDirectory(prefix="kforecast-batch-") as folder:
         setup = Clock(0)
-        items = _items(bench, asked.tasks or list(builtin_names()), asked.count, rng, Path(folder))
+        items = items_of(bench, asked.tasks or list(builtin_names()), asked.count, rng, Path(folder))
         load_s = setup.elapsed
         warm_up(bench, [item.baseline for item in items])
         warm_s = setup.elapsed - load_s
@@ -95,7 +95,7 @@ def warm_up(bench: Bench, kernels: Sequence[Named]) -> None:
             list(pool.map(bench.measure, [kernel] * bench.hands.count))
 
 
-def _items(bench: Bench, tasks: list[str], count: int, rng: random.Random, folder: Path) -> list[Item]:
+def items_of(bench: Bench, tasks: list[str], count: int, rng: random.Random, folder: Path) -> list[Item]:
     """The batch in its order. Of 100 kernels 4 fault, 3 do not compile, 10 are wrong; 5 are seeds, the rest tuned."""
     language, suffix = bench.language, ".cu" if bench.language == "cuda" else ".c"
     exhibits = EXHIBITS / "cuda" if language == "cuda" else EXHIBITS / "wrong"
