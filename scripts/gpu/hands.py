@@ -47,7 +47,7 @@ def main() -> None:
     rng = random.Random(1)
     with Bench(device, hands=asked.hands) as bench, tempfile.TemporaryDirectory(prefix="kforecast-hands-") as folder:
         kernels = kernels_of(bench)[: asked.kernels]
-        noise = itertools.cycle(items_of(bench, asked.tasks or list(builtin_names()), 1000, rng, Path(folder)))
+        noise = itertools.cycle(items_of(bench, asked.tasks or list(builtin_names()), 300, rng, Path(folder)))
         warm_up(bench, kernels)
         say("all hands are warm")
         clock = Clock(asked.seconds)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -168,15 +169,22 @@ def test_when_the_broker_ends_so_do_its_hands_and_its_requests_go_on(
 
 
 def test_hands_for_a_script(kernels: Kernels) -> None:
-    """The pool as a program uses it: all hands ready before it begins, one thread for each request in hand."""
+    """The pool as a program uses it: all hands ready before it begins, a thread for each request in hand."""
     with Store.open() as store:
+        name = ask(kernels.quick, use_broker=False, store=store).kernel_id
         owner = processes_alive.owner_name("script")
         hands = Hands(store, "cpu", owner, 2)
         hands.get_ready()
         (hand,) = children(os.getpid())
-        ask(kernels.quick, wait_s=0, use_broker=False, store=store)
+        payload = {"kernel_id": name, "baseline_id": None, "effort": "quick"}
+        asked = [requests.enqueue(store, device="cpu", payload=payload, client="script") for _ in range(4)]
+        claimed = [requests.claim(store, one.id, owner) for one in asked]
+        with ThreadPoolExecutor(2) as pool:
+            list(pool.map(hands.work_off, claimed))
         hands.close()
         assert not Path(f"/proc/{hand}").exists()
+        found = [requests.get(store, one.id) for one in asked]
+        assert [one.state for one in found if one is not None] == ["completed"] * 4
 
 
 def test_a_hand_that_does_not_start_costs_only_time(kernels: Kernels, monkeypatch: pytest.MonkeyPatch) -> None:
