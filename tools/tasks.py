@@ -11,6 +11,7 @@ from typing import get_args
 from pydantic import BaseModel, ConfigDict
 
 from ..bench.header.block import find_header
+from ..bench.room import check_room
 from ..bench.tasks.builtin import (
     SUFFIX,
     ShippedLanguage,
@@ -187,6 +188,7 @@ def check_task(name_or_path: str, *, on_progress: Callable[[str], None] = lambda
             value=task.name,
             next_step=f"Run: kforecast measure {name_or_path}",
         )
+    check_room(task, together=(), alone=task.checked, sets=1, sides=1)
     seed = secrets.randbits(31)
     caught: Counter[str] = Counter()
     tried: Counter[str] = Counter()

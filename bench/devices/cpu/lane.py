@@ -24,6 +24,7 @@ from ...header.signature import Signature
 from ...lane import Inspection, Program, Progress, Tool
 from ...languages.build import Build
 from ...languages.c import COMPILE_DEADLINE_S, compile_c
+from ...room import check_room
 from ...tasks.inputs import make_inputs
 from ...timing.samples import SIDE_OF_LETTER, Block, BlockOrder, Sample, Side
 from . import machine
@@ -103,13 +104,16 @@ class CpuLane:
         return None
 
     def session(self, task: Task, *, call_deadline_s: float, cancelled: Callable[[], bool]) -> CpuSession:
-        """A session on this task. Raises InputError where the task has no timed case for the cpu."""
+        """A session on this task. Raises InputError where the task has no timed case for the cpu, UnsupportedError
+        where its cases do not fit into memory.
+        """
         if not task.timed_on("cpu"):
             raise InputError(
                 "the task has no timed case for the cpu",
                 value=task.name,
                 next_step="Add `timed = [...]` (every device) or `timed.cpu = [...]` to the task.",
             )
+        check_room(task, together=task.timed_on("cpu"), alone=task.checked, sets=INPUT_SETS, sides=1)
         return CpuSession(task, call_deadline_s, self._cache, self._defences, cancelled)
 
     def close(self) -> None:
