@@ -52,8 +52,8 @@ class SearchConfig(Noun):
     """What a forecast's gain counts for as the score of an unmeasured candidate."""
     exploration: float = Field(default=1.0, ge=0)
     against: Literal["anchor", "seed"] = "anchor"
-    """What an exploring measurement is compared with: the nearest measured ancestor, as the forecast was, or the
-    seed.
+    """What an exploring measurement is compared with: the nearest measured ancestor whose own S is known well enough
+    (see `chains`), or the seed.
     """
     teach: float = Field(default=0.5, ge=0)
     """Worth, in octaves, of what the first measurements teach."""
@@ -95,6 +95,8 @@ class Began(Event):
     ordinal: int = 0
     effort: Effort = "quick"
     purpose: Purpose = "explore"
+    against: str = ""
+    """Of `measure`: the node that it is measured against. '': as it was before this was written down, see `base_of`."""
 
 
 class OwnForecast(Noun):

@@ -29,6 +29,8 @@ class Node:
     own: OwnForecast | None = None
     state: NodeState = "proposed"
     anchor: int = 0
+    base: int = 0
+    """What it was measured against: its anchor, or an ancestor of that."""
     forecaster: str = ""
     informed: int = 0
     """Kernels that the search had measured when it was forecast."""
@@ -48,7 +50,7 @@ class Node:
     effort: Effort | None = None
     verified: bool = False
     chained: bool = False
-    """Its log2 S is its anchor's and the ratio to it that was measured."""
+    """Its log2 S is its base's and the ratio to it that was measured."""
     censored: bool = False
     time_us: float | None = None
     percent_of_floor: float | None = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from .bench import Outcome
+from .chains import base_of
 from .events import (
     AnyEvent,
     Began,
@@ -104,8 +105,8 @@ def measured_event(state: State, node: Node, began: Began, outcome: Outcome, clo
     """The event of an outcome: where it was against an ancestor, that ancestor's log2 S is added, and the halves of
     both intervals are added in quadrature, as for independent errors."""
     log2, low, high = outcome.log2, outcome.log2_low, outcome.log2_high
-    through = state.nodes[node.anchor]
-    if log2 is not None and began.purpose != "verify" and state.config.against == "anchor" and through.parent >= 0:
+    through = state.nodes[base_of(state, node, began.purpose, began)]
+    if log2 is not None and through.parent >= 0:
         base = through.log2 or 0.0
         below = math.hypot(log2 - (log2 if low is None else low), base - (base if through.low is None else through.low))
         above = math.hypot(

@@ -8,6 +8,7 @@ from ...store import kernels
 from ...store.database import Store
 from ...store.models import Kernel, Task
 from .bench import Job
+from .chains import base_of
 from .events import Began, OwnForecast
 from .forecasting import ForecastAsk, Learnt
 from .generators.protocol import ProposalAsk, Tried
@@ -92,11 +93,10 @@ class Questions:
 
 
 def job_of(state: State, node: Node, began: Began) -> Job:
-    """The measurement that was begun: against the anchor of the forecast, a verification against the seed."""
+    """The measurement that was begun."""
     against: str | None = None
     if node.parent >= 0:
-        seeds = began.purpose == "verify" or state.config.against == "seed"
-        against = state.nodes[0 if seeds else node.anchor].kernel_id
+        against = state.nodes[base_of(state, node, began.purpose, began)].kernel_id
     return Job(
         search_id=state.search_id,
         node=node.id,

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from .budget import Budget, Spent
-from .chains import first_of_chain, follow
+from .chains import base_of, first_of_chain, follow, note_reading
 from .durations import Durations
 from .events import (
     AnyEvent,
@@ -78,6 +78,8 @@ class State:
     """The part of it that was measured with effort `claim`."""
     steps: tuple[int, float] = (0, 0.0)
     """Of measured children less their measured ancestors, octaves: how many, and the sum of squares."""
+    readings: tuple[int, float] = (0, 0.0)
+    """Of readings against the seed: how many, and the sum of the logarithms of their standard deviations, octaves."""
     expansions: int = 0
     explored: int = 0
     """Exploring measurements begun, audits included."""
@@ -241,7 +243,7 @@ class State:
 
     def _measured(self, event: Measured) -> None:
         node = self.nodes[self.by_id[event.node]]
-        self.in_flight.pop(("measure", node.id, 0, event.effort), None)
+        begun = self.in_flight.pop(("measure", node.id, 0, event.effort), None)
         self._unqueue(node)
         self.measured.pop(node.index, None)
         self.measured[node.index] = None
@@ -271,8 +273,11 @@ class State:
         node.log2 = 0.0 if node.parent < 0 else event.log2
         node.low, node.high = (0.0, 0.0) if node.parent < 0 else (event.log2_low, event.log2_high)
         node.verified = event.purpose == "verify"
-        chained = node.chained
-        node.chained = not node.verified and self.config.against == "anchor" and self.nodes[node.anchor].parent >= 0
+        chained, stood_on = node.chained, node.base
+        node.base = base_of(self, node, event.purpose, begun)
+        node.chained = node.base > 0
+        if event.effort == self.config.effort:
+            note_reading(self, node)
         assert node.log2 is not None
         self.least = min(self.least, node.log2)
         if not node.censored:
@@ -286,7 +291,7 @@ class State:
         if node.verified and before is not None:
             follow(self, node.index, node.log2 - before)
             held = least is None or node.high is None or node.high >= least
-            self.suspect = 0 if held or not chained else first_of_chain(self.nodes, node)
+            self.suspect = 0 if held or not chained else first_of_chain(self.nodes, stood_on)
 
     def _lost(self, event: Lost) -> None:
         node = self.nodes[self.by_id[event.node]]

@@ -23,6 +23,7 @@ from ...store.errors import KforecastError, StoreError
 from ...store.models import Kernel
 from ...store.searches import LogMoved
 from .bench import Bench, CalledOff, Outcome
+from .chains import base_for
 from .events import (
     AnyEvent,
     Began,
@@ -223,7 +224,10 @@ class Worker:
                 self._append([Decided(clock=clock, node=node.id, decision="measure", reason=reason)])
             case Measure(index, effort, purpose):
                 node = self.state.nodes[index]
-                began = Began(clock=clock, work="measure", node=node.id, effort=effort, purpose=purpose)
+                against = "" if node.parent < 0 else self.state.nodes[base_for(self.state, node, purpose)].id
+                began = Began(
+                    clock=clock, work="measure", node=node.id, effort=effort, purpose=purpose, against=against
+                )
                 self._append([began])
             case CallOff():
                 return self._call_off()
