@@ -28,10 +28,20 @@ class Builds:
         return self._root / hashlib.sha256(text.encode()).hexdigest()[:32]
 
     def keep(self, kernel: Kernel, made: Path) -> None:
-        """Keep what a building process left: copied beside, then renamed, so that nobody sees a part of it."""
+        """Keep what a building process left: copied beside, then renamed, so that nobody sees a part of it.
+
+        Where there is a build already, of other cases, its files stay and new ones come to it, one by one.
+        """
         self._root.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=self._root, prefix=".building-") as text:
-            copy = Path(text) / "cache"
+            copy, kept = Path(text) / "cache", self.folder(kernel)
             shutil.copytree(made, copy, symlinks=True, ignore=shutil.ignore_patterns("*.o", "lock"))
-            with contextlib.suppress(OSError):  # somebody else has kept the same build meanwhile
-                copy.rename(self.folder(kernel))
+            with contextlib.suppress(OSError):  # there is one
+                copy.rename(kept)
+                return
+            files = [path for path in copy.rglob("*") if path.is_symlink() or not path.is_dir()]
+            # Those that say that a group of files is complete come last.
+            for path in sorted(files, key=lambda one: one.name.startswith(("__grp__", "kforecast-"))):
+                place = kept / path.relative_to(copy)
+                place.parent.mkdir(parents=True, exist_ok=True)
+                path.replace(place)

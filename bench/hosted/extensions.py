@@ -14,17 +14,21 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-_MARK = "kforecast-built"
+from . import compilers
+
+_MARK, _ANSWERS = "kforecast-built", "answers.json"
 _WHERE = ("build_directory", "sources", "verbose", "extra_include_paths")
 
 
 def install(*, building: bool, need: Callable[[str], None]) -> None:
-    """Put our own step before torch's compiler driver, in the process that is going to load the program.
+    """Put our own step before torch's compiler driver and before every other compiler, in the process that is going to
+    load the program.
 
-    need: called with an extension's name where it is not built and may not be; does not return.
+    need: called with what is not built and may not be, in words; does not return.
     """
     from torch.utils import cpp_extension
 
+    compilers.install(Path(os.environ["TORCH_EXTENSIONS_DIR"]).parent / _ANSWERS, building=building, need=need)
     original: Any = cpp_extension._jit_compile
     signature = inspect.signature(original)
 
@@ -36,7 +40,7 @@ def install(*, building: bool, need: Callable[[str], None]) -> None:
         name = str(values["name"])
         if not (folder / _MARK).exists():
             if not building:
-                need(name)
+                need(f"the extension {name}")
             folder.mkdir(parents=True, exist_ok=True)
             values["build_directory"] = str(folder)
             result = original(*given.args, **given.kwargs)

@@ -7,8 +7,9 @@ from __future__ import annotations
 import secrets
 import statistics
 from collections.abc import Callable, Sequence
+from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -32,6 +33,7 @@ from .wire import GLANCES, ITEM_BYTES, Returned, TensorForm, contiguous, form_of
 if TYPE_CHECKING:
     from .lane import HostedLane
 
+T = TypeVar("T")
 INPUT_SETS = 3
 CHECKS = 2
 """Contents of a checked case: at the same addresses, so that a program which kept its answer is found."""
@@ -175,14 +177,26 @@ class HostedSession:
             self._processes[side] = self._started_process(program, self._setting(side))
         return self._processes[side]
 
-    def _build(self, side: Side, form: KnownCase | None = None) -> None:
-        """Run the program once where it may start compilers, on inputs used for nothing else; with `form`, call
-        it too.
-        """
+    def _with_builds(self, side: Side, form: KnownCase, attempt: Callable[[], T]) -> T:
+        """Try; where the program wants to build something first, have it built and try once more."""
+        try:
+            return attempt()
+        except NeedsBuilding as wanted:
+            self._say(f"building {wanted}")
+        self._processes.pop(side, None)
+        self._build(side, form)
+        try:
+            return attempt()
+        except NeedsBuilding as wanted:
+            raise KernelFault("unsupported", f"it wants to build {wanted} each time it runs") from wanted
+
+    def _build(self, side: Side, first: KnownCase) -> None:
+        """Call the program on every case where it may start compilers, on inputs used for nothing else."""
         kernel = self._programs[side].kernel
-        process = self._started_process(Hosted(kernel), self._setting(side), building=True)
-        with process:
-            if form is not None:
+        built = self._lane.builds.folder(kernel)  # of another order of calls
+        program = Hosted(kernel, built if built.is_dir() else None)
+        with self._started_process(program, self._setting(side), building=True) as process:
+            for form in sorted(self._cases.values(), key=lambda one: one is not first):
                 self._fill(form, _FRESH, make=True)
                 process.prepare(form.index, self._lane.load_deadline_s)
                 process.call(form.index, self._lane.builds.deadline_s)
@@ -229,17 +243,7 @@ class HostedSession:
         return None
 
     def _check_contents(self, side: Side, form: KnownCase, count: int) -> Mismatch | None:
-        try:
-            return self._try_contents(side, form, count)
-        except NeedsBuilding as wanted:
-            self._say(f"building the extension {wanted}")
-        self._processes.pop(side, None)
-        self._build(side, form)
-        try:
-            return self._try_contents(side, form, count)
-        except NeedsBuilding as wanted:
-            reason = f"it wants to build the extension {wanted} each time it runs"
-            raise KernelFault("unsupported", reason) from wanted
+        return self._with_builds(side, form, lambda: self._try_contents(side, form, count))
 
     def _try_contents(self, side: Side, form: KnownCase, count: int) -> Mismatch | None:
         process = self._process(side)
@@ -432,7 +436,8 @@ class HostedSession:
             for place, letter in enumerate(order):
                 side = SIDE_OF_LETTER[letter]
                 for _ in range(repetitions):
-                    samples.append(Sample(side, index, self._sample(side, form), None, place))
+                    nanoseconds = self._with_builds(side, form, partial(self._sample, side, form))
+                    samples.append(Sample(side, index, nanoseconds, None, place))
         return (Block(order, tuple(samples), group),)
 
     def _sample(self, side: Side, form: KnownCase) -> float:
@@ -462,8 +467,8 @@ class HostedSession:
             progress("looking whose kernels ran")
             try:
                 return seen_in(self._printed(watched_kernel(kernel)), kernel)
-            except KernelFault as fault:
-                return Inspection(notes=(f"its kernels could not be watched: {fault.reason}",))
+            except (KernelFault, NeedsBuilding) as fault:
+                return Inspection(notes=(f"its kernels could not be watched: {fault}",))
         if tool == "profile":
             return Inspection(notes=("no profile: counters are read in the device-only lane",))
         return Inspection()
