@@ -72,7 +72,8 @@ def import_command(*, path: Path, as_json: bool) -> None:
 
 
 def _counted(counts: dict[str, int]) -> str:
-    parts = [f"{count} {kind}{'' if count == 1 else 's'}" for kind, count in counts.items() if count]
+    many = {"search": "searches"}
+    parts = [f"{count} {kind if count == 1 else many.get(kind, f'{kind}s')}" for kind, count in counts.items() if count]
     return ", ".join(parts) or "nothing"
 
 

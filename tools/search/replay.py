@@ -89,6 +89,11 @@ def is_replay(device: str) -> bool:
     return device.startswith(PREFIX)
 
 
+def with_whole_path(device: str) -> str:
+    """`replay:FILE` with the file's absolute path: a search's worker, and whoever resumes it, are somewhere else."""
+    return f"{PREFIX}{Path(device.removeprefix(PREFIX)).expanduser().resolve()}"
+
+
 def pool_of(device: str) -> Pool:
     """The pool of `replay:FILE`. Raises InputError for a file that is not there or no export."""
     path = Path(device.removeprefix(PREFIX)).expanduser().resolve()

@@ -26,7 +26,7 @@ from .policies.gain import Gain
 from .policies.puct import Puct
 from .process import ensure_worker, is_worked_on, work_in
 from .proposals import Candidate, Rejected, add_proposals
-from .replay import is_replay, pool_of
+from .replay import is_replay, pool_of, with_whole_path
 from .results import CandidateResult, SearchResult, asks_of, candidate_of, search_result
 from .state import State
 
@@ -136,6 +136,7 @@ def _begun(
 
 def _seed(store: Store, seed: str, task_name: str | None, device: str | None) -> tuple[Kernel, Task, str]:
     if device is not None and is_replay(device):
+        device = with_whole_path(device)
         pool = pool_of(device)
         tasks_here = {task.id: task for task in pool.tasks.values()}
         named = [task for task in tasks_here.values() if seed in (task.name, task.id)]

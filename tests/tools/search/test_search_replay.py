@@ -26,7 +26,7 @@ from kforecast.tools.search.parts import parts_for
 from kforecast.tools.search.replay import pool_of
 from kforecast.tools.search.report import report_of
 from kforecast.tools.search.stored import StoredForecaster
-from kforecast.tools.search.use import search
+from kforecast.tools.search.use import look, search
 
 RIGHT = [path for path in (f"/{n}" for n in range(8)) if right(path)]
 PATHS = ["", *(f"/{n}" for n in range(8)), *(f"/{n}/{m}" for n in range(8) for m in range(4))]
@@ -98,6 +98,17 @@ def test_the_same_seed_sees_the_same(tmp_path: Path, pool: str) -> None:
         store.close()
     assert logs[0] == logs[1]
     assert logs[0] != logs[2]
+
+
+def test_a_file_named_from_here_is_found_from_anywhere(
+    tmp_path: Path, pool: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = Path(pool.removeprefix("replay:"))
+    monkeypatch.chdir(file.parent)
+    with Store.open(tmp_path / "a.db") as store:
+        result = search("scale", budget="3m", device=f"replay:{file.name}", store=store)
+        ended = look(result.search_id, store=store, wait_s=60)
+    assert (ended.state, ended.device) == ("completed", pool), ended.reason
 
 
 def test_gpu_seconds_and_times_are_the_recorded_ones(tmp_path: Path, pool: str) -> None:
