@@ -24,7 +24,7 @@ from ...store.database import Store
 from ...store.errors import DeviceError, InputError, StoreError
 from ...store.models import Request
 from ...store.paths import STORE_VARIABLE
-from ..devices.catalogue import device_kind, runs_hosted
+from ..devices.catalogue import device_kind, ordinal_of, runs_hosted
 from ..faults import Cancelled
 from .lines import Lines
 from .protocol import HANDS_VARIABLE, log_path
@@ -34,6 +34,8 @@ HANDS = 3
 """Hands on a GPU."""
 _FEWEST_CORES = 8
 """With fewer, hands take the cores from each other that their kernels are compiled on."""
+_MEMORY_BYTES = 16 << 30
+"""Of the GPU, for each hand."""
 _LOOK_S = 0.1
 _READY_S = 120.0
 _END_S = 30.0
@@ -42,7 +44,8 @@ _AGAIN_S = 60.0
 
 
 def hands_for(device: str) -> int:
-    """How many measure at once on a device: `KFORECAST_HANDS`, else 1 on the cpu and on machines with few cores.
+    """How many measure at once on a device: `KFORECAST_HANDS`, else 1 on the cpu and on machines with few cores, and on
+    a GPU as many as its memory is enough for.
 
     Raises InputError where the variable is no positive number.
     """
@@ -53,7 +56,15 @@ def hands_for(device: str) -> int:
                 f"{HANDS_VARIABLE} is no number of hands", value=wanted, next_step="Give 1 or more, or leave it unset."
             )
         return int(wanted)
-    return HANDS if device_kind(device) == "cuda" and len(os.sched_getaffinity(0)) >= _FEWEST_CORES else 1
+    if device_kind(device) == "cpu" or len(os.sched_getaffinity(0)) < _FEWEST_CORES:
+        return 1
+    from ..devices.cuda.device import device_facts
+
+    try:
+        memory_bytes = device_facts(ordinal_of(device)).memory_bytes
+    except DeviceError:
+        return 1  # whoever measures there is told why not
+    return max(1, min(HANDS, memory_bytes // _MEMORY_BYTES))
 
 
 class Hands:

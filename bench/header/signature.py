@@ -70,7 +70,7 @@ def signatures(source: str, language: Language, includes: Mapping[str, str] | No
     return _cached(source, language, tuple((includes or {}).values()))
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=512)  # kernels compiled ahead come again when they are measured
 def _cached(source: str, language: Language, includes: tuple[str, ...]) -> tuple[Signature, ...]:
     if language in ("c", "cuda"):
         from .declarations import c_signatures

@@ -162,7 +162,7 @@ class CudaLane:
     @cached_property
     def slab_limit(self) -> int:
         """Bytes that one hand-over may take."""
-        return min(int(SLAB_SHARE * self.facts.memory_bytes), SLAB_MOST) // self._sharers
+        return min(int(SLAB_SHARE * self.facts.memory_bytes / self._sharers), SLAB_MOST)
 
     def reserve(self, size: int) -> None:
         """Make the slab at least `size` bytes. Raises DeviceError where the device has not that much."""

@@ -48,7 +48,10 @@ RENEW_AFTER = 64
 """Measurements that may draw on the same secret contents before fresh ones are made. A kernel cannot carry what it
 saw from one measurement to the next: its module is gone and its memory is overwritten."""
 RED_WORD = 0xA5A5A5A5A5A5A5A5
-_KEEP_SHARE = 0.3
+_KEEP_SHARE, _KEEP_SHARE_OF_ALL = 0.3, 0.45
+"""Of the device's memory, for contents that may be needed again: of one oracle; of several in all, as each has its own
+of the same tasks.
+"""
 _ON_HOST_BYTES = 32 << 20
 _ON_HOST_OPERATIONS = 4e9
 """Cases up to these sizes get inputs and answers from numpy: cupy compiles a kernel for each new operation, which takes
@@ -75,8 +78,11 @@ class _Contents:
 
     def bytes(self) -> int:
         held = list(self.inputs.values()) + [a for side in self.verified.values() for a in side.values()]
-        golden = self.expectation.tensors if self.expectation is not None else ()
-        return int(sum(array.nbytes for array in held) + sum(2 * e.golden.nbytes for e in golden))
+        for expected in self.expectation.tensors if self.expectation is not None else ():
+            held.append(expected.golden)  # a float's scale looks at the same memory
+            if isinstance(expected, FloatExpectation):
+                held += [expected.scale.row_rms, *([] if expected.scale.given is None else [expected.scale.given])]
+        return int(sum(array.nbytes for array in held))
 
 
 class Oracle:
@@ -96,7 +102,7 @@ class Oracle:
         self._task: Task | None = None
         self._task_id = ""
         self._contents: dict[Key, _Contents] = {}
-        self._keep_share = _KEEP_SHARE / sharers
+        self._keep_share = _KEEP_SHARE if sharers == 1 else _KEEP_SHARE_OF_ALL / sharers
         self._sms = cupy.cuda.Device(ordinal).attributes["MultiProcessorCount"]
 
     # -- messages ------------------------------------------------------------------------------------------------
@@ -121,9 +127,10 @@ class Oracle:
         for key, contents in list(self._contents.items()):
             contents.verified = {kernel: taken for kernel, taken in contents.verified.items() if kernel == keep}
             if key[0] == self._task_id:
+                del self._contents[key]
                 contents.uses += 1
-                if contents.uses > RENEW_AFTER:
-                    del self._contents[key]
+                if contents.uses <= RENEW_AFTER:
+                    self._contents[key] = contents  # at the end: it was used last
         self._shrink()
         return {}
 
@@ -213,7 +220,7 @@ class Oracle:
         return size <= _ON_HOST_BYTES and operations(self._task, case) <= _ON_HOST_OPERATIONS
 
     def _shrink(self) -> None:
-        """Drop contents of other tasks, the oldest first, when they take more than their share of the device."""
+        """Drop contents of other tasks, those not used for longest first, when all take more than their share."""
         _, total = self.cp.cuda.runtime.memGetInfo()
         held = {key: contents.bytes() for key, contents in self._contents.items()}
         excess = sum(held.values()) - int(self._keep_share * total)

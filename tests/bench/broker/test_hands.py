@@ -6,6 +6,7 @@ import os
 import signal
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from brokers import Kernels, answer_of, ask, begun, broker_pid, free, held, pid_of, start_client, until
@@ -15,7 +16,7 @@ from kforecast.bench.broker.client import cancel
 from kforecast.bench.broker.hands import Hands, hands_for
 from kforecast.store import measurements, requests
 from kforecast.store.database import Store
-from kforecast.store.errors import InputError
+from kforecast.store.errors import DeviceError, InputError
 from kforecast.store.models import Request
 
 
@@ -202,19 +203,31 @@ def test_a_hand_that_does_not_start_costs_only_time(kernels: Kernels, monkeypatc
 
 
 @pytest.mark.parametrize(
-    ("variable", "device", "cores", "hands"),
+    ("variable", "device", "cores", "memory_gib", "hands"),
     [
-        ("", "cpu", 64, 1),
-        ("", "cuda:0", 4, 1),
-        ("", "cuda:0", 16, 3),
-        ("2", "cpu", 1, 2),
-        ("1", "cuda:0", 16, 1),
+        ("", "cpu", 64, 140, 1),
+        ("", "cuda:1", 4, 140, 1),
+        ("", "cuda:1", 16, 140, 3),
+        ("", "cuda", 16, 40, 2),
+        ("", "cuda:1", 16, 8, 1),
+        ("", "cuda:1", 16, None, 1),
+        ("2", "cpu", 1, None, 2),
+        ("1", "cuda:1", 16, 140, 1),
     ],
 )
-def test_how_many_hands(monkeypatch: pytest.MonkeyPatch, variable: str, device: str, cores: int, hands: int) -> None:
+def test_how_many_hands(
+    monkeypatch: pytest.MonkeyPatch, variable: str, device: str, cores: int, memory_gib: int | None, hands: int
+) -> None:
+    def facts(ordinal: int) -> object:
+        assert ordinal == (1 if device == "cuda:1" else 0)
+        if memory_gib is None:
+            raise DeviceError("no driver", next_step="Get one.")
+        return SimpleNamespace(memory_bytes=memory_gib << 30)
+
     monkeypatch.setenv("KFORECAST_HANDS", variable)
     monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(cores)))
     monkeypatch.setattr("kforecast.bench.broker.hands.HANDS", 3)
+    monkeypatch.setattr("kforecast.bench.devices.cuda.device.device_facts", facts)
     assert hands_for(device) == hands
 
 
