@@ -10,6 +10,7 @@ from pathlib import Path
 
 from ...store.models import Kernel
 from ..languages.torch import toolchain
+from .compilers import PLACE, rename_in_groups
 
 BUILD_S = 600.0
 
@@ -36,6 +37,7 @@ class Builds:
         with tempfile.TemporaryDirectory(dir=self._root, prefix=".building-") as text:
             copy, kept = Path(text) / "cache", self.folder(kernel)
             shutil.copytree(made, copy, symlinks=True, ignore=shutil.ignore_patterns("*.o", "lock"))
+            rename_in_groups(copy, str(made), PLACE)
             with contextlib.suppress(OSError):  # there is one
                 copy.rename(kept)
                 return

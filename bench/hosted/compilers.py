@@ -19,6 +19,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+PLACE = "@the cache folder@"
+"""Stands in kept files for a folder that each process has elsewhere."""
 _COMPILER = re.compile(r"(?:.*-)?(?:ptxas|nvcc|cicc|fatbinary|gcc|g\+\+|cc|c\+\+|clang|clang\+\+|ninja|ld)(?:-[\w.]+)?")
 _QUESTIONS = re.compile(r"--?version|-[vVp]|--help|-dump\w+|-print-[\w=.+-]+")
 
@@ -29,6 +31,7 @@ def install(answers: Path, *, building: bool, need: Callable[[str], None]) -> No
     answers: the file of what programs said, in the process's cache folder. need: called with what may not be made
     here, in words; does not return.
     """
+    rename_in_groups(answers.parent, PLACE, str(answers.parent))
     kept: dict[str, list[Any]] = json.loads(answers.read_text()) if answers.exists() else {}
     run, begin, home = subprocess.run, subprocess.Popen.__init__, str(answers.parent.parent)
 
@@ -55,6 +58,14 @@ def install(answers: Path, *, building: bool, need: Callable[[str], None]) -> No
     os.environ["TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS"] = "0"  # whose key takes a compiler each time
     subprocess.run = answered
     subprocess.Popen.__init__ = begun  # type: ignore[method-assign]
+
+
+def rename_in_groups(folder: Path, old: str, new: str) -> None:
+    """Put one path for another into Triton's lists of the files of a kernel, which name them whole."""
+    for path in folder.rglob("__grp__*"):
+        text = path.read_text()
+        if old in text:
+            path.write_text(text.replace(old, new))
 
 
 def _asks(words: list[str]) -> bool:
