@@ -62,7 +62,7 @@ class _Wrong(NamedTuple):
 
     at: int
     wrong: Array
-    count: int
+    total: int
     rms: float
     text: str
 

@@ -345,7 +345,7 @@ def _same(one: Any, other: Any) -> bool:
     """Whether two tensors of one form hold the same bits, compared where they lie."""
     import torch
 
-    return torch.equal(_raw(one), _raw(other))
+    return bool(torch.equal(_raw(one), _raw(other)))
 
 
 def _raw(tensor: Any) -> Any:

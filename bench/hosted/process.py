@@ -16,12 +16,13 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 from ...store.errors import DeviceError
 from ...store.models import Kernel
 from ..faults import Cancelled, KernelFault
 from ..processes import clean_environment
+from ..roundtrip import Standstill, hang_up, round_trip
 from . import wire
 from .defences import Defences, gpu_devices, gpu_folders, readable_paths
 from .helpers import Zygote
@@ -99,8 +100,7 @@ class CandidateProcess:
         self._cancelled = cancelled
         self._gpu = setting.device != "cpu"
         self._sequence = 0
-        self._stopped = False
-        self._group = 0
+        self._group = Standstill(wanted=defences.freeze)
         self._pid = 0
         self._code: int | None = None
         self.isolation = "process"
@@ -166,11 +166,11 @@ class CandidateProcess:
 
     def _start(self, load_deadline_s: float) -> None:
         # All this is said before any untrusted code runs, hence first: what comes later could be forged.
-        self._group = self._receive(START_S, "starting").number
+        self._group.number = self._receive(START_S, "starting").number
         confined = self._receive(START_S, "starting")
         self._pid, self.isolation = confined.pid, confined.text
         self._receive(load_deadline_s, "loading")
-        self._freeze()
+        self._group.freeze()
 
     # -- calls ---------------------------------------------------------------------------------------------------
 
@@ -208,28 +208,20 @@ class CandidateProcess:
     ) -> tuple[int, str]:
         self._sequence += 1
         packet = wire.COMMAND.pack(operation, self._sequence, case) + more
-        self._thaw()
-        begin = time.perf_counter_ns()
+        self._group.thaw()
         try:
-            self._socket.send(packet)
+            elapsed = round_trip(self._socket, packet, deadline_s, self._cancelled)
         except OSError:
             self._died("before it was called")
-        answered = self._poll.poll(max(1, min(int(deadline_s * 1e3), _SLICE_MS)))
-        end = time.perf_counter_ns()
-        while not answered:
-            if self._cancelled():
-                raise Cancelled
-            if end - begin > deadline_s * 1e9:
-                self._overdue(deadline_s, "one call did not finish")
-            answered = self._poll.poll(_SLICE_MS)
-            end = time.perf_counter_ns()
+        if elapsed is None:
+            self._overdue(deadline_s, "one call did not finish")
         if freeze:
-            self._freeze()
+            self._group.freeze()
         reply = self._receive(1.0, "running")
         if reply.kind != wire.DONE or reply.sequence != self._sequence:
             raise KernelFault("tampered", "an answer arrived for a call that was not made: something forged it")
         self.own_ns = reply.number
-        return end - begin, reply.text
+        return elapsed, reply.text
 
     def read(self, returned: Returned, into: SharedMemory, offsets: list[int]) -> None:
         """Copy the tensors' bytes out of the stopped process."""
@@ -250,24 +242,7 @@ class CandidateProcess:
 
     # -- life ----------------------------------------------------------------------------------------------------
 
-    def _freeze(self) -> None:
-        if self._defences.freeze:
-            self._stopped = self._signal(signal.SIGSTOP)
-
-    def _thaw(self) -> None:
-        if self._stopped:
-            self._stopped = not self._signal(signal.SIGCONT)
-
-    def _signal(self, number: int) -> bool:
-        if not self._group:
-            return False
-        try:
-            os.killpg(self._group, number)
-        except ProcessLookupError:
-            return False  # it ended by itself: whoever asks it next will say so
-        return True
-
-    def _overdue(self, deadline_s: float, what: str) -> None:
+    def _overdue(self, deadline_s: float, what: str) -> NoReturn:
         output = self.output()
         self.close()
         raise KernelFault("timeout", f"{what} within its deadline of {deadline_s:g} s", output)
@@ -306,9 +281,9 @@ class CandidateProcess:
             raise KernelFault("crashed", f"it raised {text.splitlines()[0]}", f"{text}\n{output}")
         return _Reply(kind, sequence, number, text, pid)
 
-    def _died(self, when: str) -> None:
+    def _died(self, when: str) -> NoReturn:
         """The socket closed: say how the process ended."""
-        self._thaw()  # a stopped process cannot pass its exit status on
+        self._group.thaw()  # a stopped process cannot pass its exit status on
         code = self._wait(2000)
         output = self.output()
         self.close()
@@ -352,27 +327,22 @@ class CandidateProcess:
     def kill(self) -> None:
         """Let the process begin to end; `close` waits for it."""
         if self._code is None:
-            self._signal(signal.SIGKILL)
+            self._group.signal(signal.SIGKILL)
 
     def close(self) -> None:
         """Kill the process and all it started, wait for the reap, drop its files. Idempotent."""
         if self._code is None and hasattr(self, "_status"):
-            self._signal(signal.SIGKILL)
-            if self._wait(_END_MS) is None and self._signal(signal.SIGKILL):
+            self._group.signal(signal.SIGKILL)
+            if self._wait(_END_MS) is None and self._group.signal(signal.SIGKILL):
                 raise DeviceError(
                     "a candidate's process outlives SIGKILL",
-                    value=f"process group {self._group}",
+                    value=f"process group {self._group.number}",
                     next_step="A driver may hold it; restart the machine if it stays.",
                 )
             self._code = self._code if self._code is not None else -1
         if hasattr(self, "_status"):
             self._status.close()
-        if self._socket.fileno() >= 0:
-            # Where there is no namespace: the socket hangs up when the last process that holds it is gone.
-            gone = select.poll()
-            gone.register(self._socket, 0)
-            gone.poll(_END_MS)
-            self._socket.close()
+        hang_up(self._socket, _END_MS)
         self._log.close()
         self._home.cleanup()
 

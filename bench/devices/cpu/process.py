@@ -9,18 +9,18 @@ import socket
 import struct
 import subprocess
 import tempfile
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 from ....store.errors import DeviceError
-from ...faults import Cancelled, KernelFault
+from ...faults import KernelFault
 from ...header.plan import PlannedLaunch, PointerArg
 from ...languages.build import Build
 from ...languages.c import build_trusted
 from ...processes import clean_environment
+from ...roundtrip import Standstill, hang_up, round_trip
 from ..scalars import scalar_bits
 from .defences import Defences, readable_paths
 from .memory import GUARD, Arena, Glance
@@ -29,8 +29,6 @@ OUTPUT_LIMIT = 16 << 20
 ADDRESS_LIMIT = 4 << 30
 _START_DEADLINE_S = 20.0
 _END_MS = 2000
-_SLICE_MS = 200
-"""How often a long call looks whether it is still wanted; an answer ends the wait at once."""
 
 _HEAD, _REGION, _LAUNCH, _ARGUMENT = (struct.Struct(text) for text in ("=II4096s", "=QQQQII", "=64sII", "=IIQ"))
 _COMMAND, _REPLY = struct.Struct("=II"), struct.Struct("=IIqQ256s")
@@ -77,8 +75,7 @@ class CandidateProcess:
         self._arena = arena
         self._defences = defences or Defences()
         self._glance: Glance | None = None
-        self._stopped = False
-        self._group = 0
+        self._group = Standstill(wanted=self._defences.freeze)
         self._cancelled = cancelled
         self._names = list(arena.regions)
         self._home = tempfile.TemporaryDirectory(prefix="kforecast-run-")
@@ -116,6 +113,7 @@ class CandidateProcess:
                     value=error.strerror,
                     next_step="Check free memory and the process limit (`ulimit -u`).",
                 ) from error
+        self._group.number = self._process.pid  # until it says that it leads another
         try:
             self._start(program)
         except BaseException:
@@ -149,10 +147,10 @@ class CandidateProcess:
         except OSError:
             self._died("before it was ready")
         # Both are said before any untrusted code runs, hence first: what comes later could be forged.
-        self._group = self._receive(_START_DEADLINE_S, "starting").number
+        self._group.number = self._receive(_START_DEADLINE_S, "starting").number or self._process.pid
         self.isolation = self._receive(_START_DEADLINE_S, "starting").text
         self._base = self._receive(_START_DEADLINE_S, "loading").address
-        self._freeze()
+        self._group.freeze()
 
     def call(self, deadline_s: float) -> int:
         """Run the kernel once. Returns the parent's wall nanoseconds from command to answer, round trip included.
@@ -176,48 +174,23 @@ class CandidateProcess:
     def _command(self, op: int, deadline_s: float) -> int:
         self._sequence += 1
         packet = _COMMAND.pack(op, self._sequence)
-        milliseconds = max(1, int(deadline_s * 1e3))
-        self._thaw()
-        begin = time.perf_counter_ns()
+        self._group.thaw()
         try:
-            self._socket.send(packet)
+            elapsed = round_trip(self._socket, packet, deadline_s, self._cancelled)
         except OSError:
             self._died("before it was called")
-        answered = self._poll.poll(min(milliseconds, _SLICE_MS))
-        end = time.perf_counter_ns()
-        while not answered:
-            if self._cancelled():
-                raise Cancelled
-            if end - begin > deadline_s * 1e9:
-                self._overdue(deadline_s)
-            answered = self._poll.poll(_SLICE_MS)
-            end = time.perf_counter_ns()
+        if elapsed is None:
+            self._overdue(deadline_s)
         if self._glance is not None:
             self._glance.take()
-        self._freeze()
+        self._group.freeze()
         reply = self._receive(1.0, "running")
         if reply.kind != _DONE or reply.sequence != self._sequence:
             raise KernelFault("tampered", "an answer arrived for a call that was not made: something forged it")
         self.own_ns = reply.number
-        return end - begin
+        return elapsed
 
-    def _freeze(self) -> None:
-        """Stop the process with all its threads. (Where no filter refuses setsid, what left the group runs on.)"""
-        if self._defences.freeze:
-            self._stopped = self._signal(signal.SIGSTOP)
-
-    def _thaw(self) -> None:
-        if self._stopped:
-            self._stopped = not self._signal(signal.SIGCONT)
-
-    def _signal(self, number: int) -> bool:
-        try:
-            os.killpg(self._group or self._process.pid, number)
-        except ProcessLookupError:
-            return False  # it ended by itself: whoever asks it next will say so
-        return True
-
-    def _overdue(self, deadline_s: float) -> None:
+    def _overdue(self, deadline_s: float) -> NoReturn:
         output = self.output()
         self.close()
         raise KernelFault("timeout", f"one call did not finish within its deadline of {deadline_s:g} s", output)
@@ -241,9 +214,9 @@ class CandidateProcess:
             raise KernelFault("crashed", self._explain(int(number), address), output)
         return _Reply(kind, sequence, number, address, text)
 
-    def _died(self, when: str) -> None:
+    def _died(self, when: str) -> NoReturn:
         """The socket closed: say how the process ended."""
-        self._thaw()  # a stopped process cannot pass its exit status on
+        self._group.thaw()  # a stopped process cannot pass its exit status on
         try:
             code = self._process.wait(timeout=2.0)
         except subprocess.TimeoutExpired:
@@ -290,18 +263,13 @@ class CandidateProcess:
     def close(self) -> None:
         """Kill the process and all it started, wait for the reap, drop its files. Idempotent."""
         if self._process.returncode is None:
-            self._signal(signal.SIGKILL)
+            self._group.signal(signal.SIGKILL)
             try:
                 self._process.wait(_END_MS / 1e3)  # the outer process reaps the namespace and ends by itself
             except subprocess.TimeoutExpired:
                 self._process.kill()
                 self._process.wait()
-        if self._socket.fileno() >= 0:
-            # Where there is no namespace: the socket hangs up when the last process that holds it is gone.
-            gone = select.poll()
-            gone.register(self._socket, 0)
-            gone.poll(_END_MS)
-            self._socket.close()
+        hang_up(self._socket, _END_MS)
         self._stdout.close()
         self._home.cleanup()
 

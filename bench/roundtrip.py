@@ -1,0 +1,79 @@
+"""One command to a candidate's process and its answer, by the parent's clock; in between the process stands still."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import socket
+import time
+from collections.abc import Callable
+
+from .faults import Cancelled
+
+_SLICE_MS = 200
+"""How often a long call looks whether it is still wanted; an answer ends the wait at once."""
+
+
+class Standstill:
+    """A candidate's process group, stopped between calls with all its threads, where that is wanted.
+
+    number: of the group, 0 as long as it is not known. (Where no filter refuses setsid, what left the group runs on.)
+    """
+
+    def __init__(self, *, wanted: bool) -> None:
+        self.number = 0
+        self._wanted = wanted
+        self._stopped = False
+
+    def freeze(self) -> None:
+        if self._wanted:
+            self._stopped = self.signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        if self._stopped:
+            self._stopped = not self.signal(signal.SIGCONT)
+
+    def signal(self, number: int) -> bool:
+        """Send a signal to the whole group; False where it has ended by itself: whoever asks it next will say so."""
+        if not self.number:
+            return False
+        try:
+            os.killpg(self.number, number)
+        except ProcessLookupError:
+            return False
+        return True
+
+
+def round_trip(
+    connection: socket.socket, packet: bytes, deadline_s: float, cancelled: Callable[[], bool]
+) -> int | None:
+    """The nanoseconds from sending a packet until something can be read; None where nothing can by the deadline.
+
+    Raises OSError where nobody is there to be sent to, Cancelled when `cancelled()` turns true.
+    """
+    answer = select.poll()
+    answer.register(connection, select.POLLIN)
+    begin = time.perf_counter_ns()
+    connection.send(packet)
+    answered = answer.poll(max(1, min(int(deadline_s * 1e3), _SLICE_MS)))
+    end = time.perf_counter_ns()
+    while not answered:
+        if cancelled():
+            raise Cancelled
+        if end - begin > deadline_s * 1e9:
+            return None
+        answered = answer.poll(_SLICE_MS)
+        end = time.perf_counter_ns()
+    return end - begin
+
+
+def hang_up(connection: socket.socket, within_ms: int) -> None:
+    """Close a connection once the last process that holds its other end is gone: where there is no namespace, that is
+    how all of them are known to have ended. Idempotent.
+    """
+    if connection.fileno() >= 0:
+        gone = select.poll()
+        gone.register(connection, 0)
+        gone.poll(within_ms)
+        connection.close()
