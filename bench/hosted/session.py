@@ -504,6 +504,8 @@ class HostedSession:
         return self._lane.oracle.ask(verb, cancelled=self._cancelled, **fields)
 
     def _end_processes(self) -> None:
+        for process in self._processes.values():  # all at once: a GPU's driver takes its time with each
+            process.kill()
         while self._processes:
             self._processes.popitem()[1].close()
 
