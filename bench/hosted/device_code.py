@@ -21,8 +21,7 @@ from ..lane import Program
 from .launching import PLAN, Launcher
 
 NOTE = "both sides were launched from Python by the parent's clock: host overhead is in both sides' times"
-LAUNCHER = "launching.py"
-"""The name of the program that stands for device code."""
+_FILE = "launching.py"
 _SIDE = "kernel"
 
 
@@ -51,7 +50,7 @@ def as_hosted(program: Program, task: Task, constants: Mapping[str, int]) -> Pro
     arguments = (*(tensor.name for tensor in task.tensors), *task.size_names)
     hosted = {
         "language": "torch",
-        "name": LAUNCHER,
+        "name": _FILE,
         "source": launcher_text(),
         "includes": {PLAN: json.dumps(plan)},
         "launches": (Launch(entry=Launcher.__name__, args=arguments),),
@@ -63,7 +62,7 @@ def as_hosted(program: Program, task: Task, constants: Mapping[str, int]) -> Pro
 
 def launcher_text() -> str:
     """The source that is sent to the candidate's process."""
-    return resources.files(__package__).joinpath(LAUNCHER).read_text(encoding="utf-8")
+    return resources.files(__package__).joinpath(_FILE).read_text(encoding="utf-8")
 
 
 def _case(program: Program, task: Task, case: Case, constants: Mapping[str, int]) -> dict[str, Any]:

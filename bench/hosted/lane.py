@@ -14,11 +14,14 @@ from ...store.errors import DeviceError, InputError, UnsupportedError
 from ...store.models import Case, Kernel, Task
 from ...store.models import Lane as LaneName
 from ..devices.cpu import machine
+from ..devices.cuda import inspection
 from ..devices.cuda.compiling import compile_for, constants_of
 from ..devices.cuda.device import DeviceFacts, device_facts
 from ..devices.cuda.monitor import Monitor
 from ..faults import KernelFault
 from ..header.signature import Signature
+from ..lane import Inspection, Tool
+from ..lane import Program as Compiled
 from ..languages.build import Build
 from ..languages.torch import compile_torch, torch_version
 from .builds import Builds
@@ -127,6 +130,13 @@ class HostedLane:
     def constants(self) -> dict[str, int]:
         """Names that the geometry of device code may use; none on the cpu."""
         return {} if self.kind == "cpu" else constants_of(self._facts)
+
+    def inspect(self, tool: Tool, program: Compiled, task: Task) -> Inspection:
+        """Look inside device code, as the device's own lane does."""
+        ordinal = int(self.device.partition(":")[2] or 0)
+        if tool == "profile":
+            return inspection.profile(program, task, self.constants, ordinal, self._facts.arch)
+        return inspection.sanitize(program, task, self.constants, ordinal)
 
     def floor_us(self, task: Task, case: Case) -> float | None:
         """None: what a problem necessarily moves and computes is not known."""

@@ -21,7 +21,7 @@ from ..faults import KernelFault
 from ..lane import Inspection, Program, Progress, Tool
 from ..timing.samples import SIDE_OF_LETTER, Block, BlockOrder, Sample, Side
 from .arguments import arguments_of_launch
-from .device_code import LAUNCHER, NOTE, as_hosted
+from .device_code import NOTE, as_hosted
 from .forms import KnownCase, no_form, row_major, wrong_form
 from .memory import SharedMemory, digest_of, same_bytes
 from .process import CandidateProcess, NeedsBuilding, Setting
@@ -62,6 +62,7 @@ class HostedSession:
         self._random = np.random.default_rng(secrets.randbits(128))
         self._gpu = lane.kind == "cuda"
         self._programs: dict[Side, Program] = {}
+        self._device_code: dict[Side, Program] = {}
         self._processes: dict[Side, CandidateProcess] = {}
         self._run = 0
         self._cases: dict[str, KnownCase] = {}
@@ -84,6 +85,7 @@ class HostedSession:
     def add(self, side: Side, program: Program) -> None:
         self._programs[side] = as_hosted(program, self._task, self._lane.constants)
         if self._programs[side] is not program:
+            self._device_code[side] = program
             self.notes += (NOTE,)
 
     def _open(self) -> dict[str, Any]:
@@ -462,8 +464,11 @@ class HostedSession:
     # -- the rest ------------------------------------------------------------------------------------------------
 
     def inspect(self, tool: Tool, progress: Progress) -> Inspection:
-        kernel = self._programs["candidate"].kernel
-        if tool == "profile" and self._gpu and kernel.name != LAUNCHER:
+        device_code, kernel = self._device_code.get("candidate"), self._programs["candidate"].kernel
+        if device_code is not None:
+            progress("counting with Nsight Compute" if tool == "profile" else "looking for memory errors and races")
+            return self._lane.inspect(tool, device_code, self._task)
+        if tool == "profile" and self._gpu:
             progress("looking whose kernels ran")
             try:
                 return seen_in(self._printed(watched_kernel(kernel)), kernel)

@@ -23,7 +23,7 @@ from kforecast.bench.hosted.arguments import arguments_of_launch
 from kforecast.bench.hosted.device_code import NOTE, as_hosted
 from kforecast.bench.hosted.lane import HostedLane
 from kforecast.bench.hosted.problems import TensorDefinition, array_of
-from kforecast.bench.lane import Program
+from kforecast.bench.lane import Inspection, Program, Tool
 from kforecast.bench.languages.build import Build, Form, FormParameter
 from kforecast.bench.languages.c import find_compiler
 from kforecast.bench.measuring import Job, measure
@@ -210,6 +210,9 @@ class StandIn(HostedLane):
     def constants(self) -> dict[str, int]:
         return H200
 
+    def inspect(self, tool: Tool, program: Program, task: Task) -> Inspection:
+        return Inspection(notes=(f"{tool} of {program.kernel.name} in {program.kernel.language}",))
+
     def compile(self, kernel: Kernel, signatures: Sequence[Signature], task: Task | None = None) -> Build:
         return self.builds_of[kernel.id] if kernel.language == "cuda" else super().compile(kernel, signatures, task)
 
@@ -232,13 +235,13 @@ def test_a_kernel_against_the_library_from_compile_to_verdict(
     lane.sweep = lambda: None
     lane.builds_of = {program.kernel.id: program.build}
     try:
-        job = Job(task, program.kernel, baseline, "quick", call_deadline_s=5.0, time_cap_s=2.0)
+        job = Job(task, program.kernel, baseline, "quick", call_deadline_s=5.0, time_cap_s=2.0, profile=True)
         result = measure(job, lane, device_lock=nullcontext)
         assert result.verdict == "ok", (result.reason, result.diagnostics)
         assert (result.lane, result.launch_mode) == ("host-code", "process")
         assert (result.kernel_id, result.baseline_id) == (program.kernel.id, baseline.id)
         assert result.log2_speedup is not None
-        assert NOTE in result.notes
+        assert {NOTE, f"profile of {program.kernel.name} in cuda"} <= set(result.notes)
         assert "library" not in result.labels
         turned = measure(replace(job, candidate=baseline, baseline=program.kernel), lane, device_lock=nullcontext)
         assert (turned.verdict, "library" in turned.labels, NOTE in turned.notes) == ("ok", True, True)
