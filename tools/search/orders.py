@@ -24,3 +24,5 @@ def obey(state: State, event: Told) -> None:
             state.lost_in_a_row = 0
     elif state.phase != "ended":
         state.phase = "stopping" if event.order == "stop" else "pausing"
+    elif event.order == "stop" and state.outcome == "paused":
+        state.outcome, state.reason = "cancelled", "It was stopped."

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 import traceback
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -24,12 +25,24 @@ from .worker import BEAT_S, Worker
 
 STALE_S = 12 * BEAT_S
 """Age of a heartbeat from which on its worker counts as hung."""
+STARTING_S = 20.0
+"""How long a worker may take to come up, on a busy machine."""
 
 
 def is_worked_on(store: Store, search_id: str) -> bool:
     """Whether a living worker with a fresh heartbeat has the search."""
     found = searches.lease(store, search_id)
     return found is not None and processes_alive.is_alive(found[0]) and found[1] >= _stale_before()
+
+
+_started: dict[str, tuple[subprocess.Popen[bytes], float]] = {}
+"""The worker that this process started last for a search, and when (`time.monotonic`)."""
+
+
+def is_starting(search_id: str) -> bool:
+    """Whether this process has just started a worker that may not have taken the search up yet."""
+    process, since = _started.get(search_id, (None, 0.0))
+    return process is not None and process.poll() is None and time.monotonic() - since < STARTING_S
 
 
 def ensure_worker(store: Store, search_id: str) -> None:
@@ -46,6 +59,7 @@ def ensure_worker(store: Store, search_id: str) -> None:
             env={**os.environ, "KFORECAST_DB": str(store.path)},
             start_new_session=True,
         )
+    _started[search_id] = (process, time.monotonic())
     # It outlives this client, or this client it: then somebody must reap it.
     threading.Thread(target=process.wait, name="kforecast-reaper", daemon=True).start()
 

@@ -24,7 +24,7 @@ from .parts import BEST, check_names
 from .policies.catalogue import policy_named
 from .policies.gain import Gain
 from .policies.puct import Puct
-from .process import ensure_worker, is_worked_on, work_in
+from .process import ensure_worker, is_starting, is_worked_on, work_in
 from .proposals import Candidate, Rejected, add_proposals
 from .replay import is_replay, pool_of, with_whole_path
 from .results import CandidateResult, SearchResult, asks_of, candidate_of, search_result
@@ -188,7 +188,8 @@ def _result(store: Store, search: Search, state: State) -> SearchResult:
 
     asked = search.generator == "agent" and search.state not in ENDED
     asks = asks_of(state, _worth_improving(state), path_of) if asked else []
-    return search_result(search, state, asks, worked_on=is_worked_on(store, search.id))
+    worked_on = is_worked_on(store, search.id) or is_starting(search.id)
+    return search_result(search, state, asks, worked_on=worked_on)
 
 
 def _worth_improving(state: State) -> list[int]:
@@ -214,10 +215,12 @@ def tell(
             raise InputError("an extension needs a budget", value=search.id, next_step="Give one, e.g. --extend 100m.")
         if order in ("resume", "extend") and search.state == "failed":
             raise InputError("a failed search cannot go on", value=search.reason, next_step="Start a new one.")
-        needless = order in ("stop", "pause") and search.state in (*ENDED, "paused")
+        resting = {"stop": ENDED, "pause": (*ENDED, "paused")}
+        needless = search.state in resting.get(order, ())
         if not needless:
             _say(opened, search.id, [Told(order=order, by=by, budget=more)])
-            ensure_worker(opened, search.id)
+            if searches.resolve(opened, search.id).state not in (*ENDED, "paused"):
+                ensure_worker(opened, search.id)
         return look(search.id, store=opened)
     finally:
         if store is None:

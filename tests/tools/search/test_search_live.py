@@ -156,3 +156,20 @@ def test_what_cannot_be_is_told_at_once(seed: str) -> None:
         search(seed, budget="5m", audit_rate=3.0)
     with pytest.raises(InputError, match="no search"):
         look("s_nothing")
+
+
+def test_a_search_that_was_just_begun_or_resumed_has_a_worker_and_a_paused_one_can_be_stopped(seed: str) -> None:
+    begun = search(seed, budget="40m", effort="quick")
+    assert "gone" not in begun.next
+    tell(begun.search_id, "pause")
+    wait_for_rest(begun.search_id)
+    assert look(begun.search_id).state == "paused"
+    stopped = tell(begun.search_id, "stop")
+    assert (stopped.state, stopped.reason) == ("cancelled", "It was stopped.")
+    with Store.open_readonly() as store:
+        row = searches.get(store, begun.search_id)
+        assert row is not None and row.state == "cancelled"
+    resumed = tell(begun.search_id, "resume")
+    assert resumed.state == "working" and "gone" not in resumed.next
+    tell(begun.search_id, "stop")
+    wait_for_rest(begun.search_id)
