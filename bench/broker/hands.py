@@ -71,7 +71,7 @@ class Hands:
     """Works off the requests of one device on one store, as many at once as there are hands; a thread for each.
 
     The first hand is this process itself. The others are processes of their own, started when a request waits; it goes
-    to whichever hand is free first. on_progress and cancelled are as a Service's.
+    to whichever hand is free first. on_progress and cancelled are as a Service's. others: the hands besides the first.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class Hands:
         self.count = count
         self.first = Service(store, device, owner, on_progress, cancelled, count)
         self._idle: list[Service | Hand] = [self.first]
-        self._others: list[Hand] = []
+        self.others: list[Hand] = []
         self._free = threading.Condition()
         self._starter = ThreadPoolExecutor(1, thread_name_prefix="kforecast-starter")
         self._starting = self._closing = False
@@ -110,7 +110,7 @@ class Hands:
         """Start every hand now, and return once the device is warm for all of them."""
         self.first.get_ready()
         with self._free:
-            while len(self._others) < self.count - 1:
+            while len(self.others) < self.count - 1:
                 self._start_another()
                 if time.monotonic() < self._not_before:
                     raise DeviceError("a hand does not start", next_step="The traceback is in the log above.")
@@ -120,9 +120,10 @@ class Hands:
         """End every helper process of the device, once nobody measures, and the other hands."""
         with self._free:
             self._closing = True
-        self._starter.shutdown(wait=True, cancel_futures=True)  # not before the last start is over
-        for hand in self._others:
+            self._free.wait_for(lambda: not self._starting)
+        for hand in self.others:
             hand.close()
+        self._starter.shutdown()
         self.first.close()
 
     def _take(self, request: Request) -> Service | Hand:
@@ -148,7 +149,7 @@ class Hands:
     def _give_back(self, hand: Service | Hand) -> None:
         with self._free:
             if isinstance(hand, Hand) and not hand.alive:
-                self._others.remove(hand)
+                self.others.remove(hand)
                 hand.close()
             else:
                 # The first one first: it is the warmest, and a process that is not needed may sleep.
@@ -156,8 +157,10 @@ class Hands:
             self._free.notify_all()
 
     def _start_another(self) -> None:
-        """In the starter's thread: a process whose starting thread ends is killed with it (`die_with_parent`)."""
-        if self._starting or self._closing or len(self._others) >= self.count - 1:
+        """In the starter's thread, which outlives the hands: a process is killed with the thread that started it
+        (`die_with_parent`).
+        """
+        if self._starting or self._closing or len(self.others) >= self.count - 1:
             return
         if time.monotonic() >= self._not_before:
             self._starting = True
@@ -179,7 +182,7 @@ class Hands:
             if hand is None:
                 self._not_before = time.monotonic() + _AGAIN_S
             else:
-                self._others.append(hand)
+                self.others.append(hand)
                 self._idle.append(hand)
             self._free.notify_all()
 
@@ -209,6 +212,11 @@ class Hand:
     @property
     def pid(self) -> int:
         return self._process.pid
+
+    @property
+    def exit_code(self) -> int | None:
+        """Negative for a signal; None while it lives."""
+        return self._process.poll()
 
     def wait_until_ready(self, given_up: Callable[[], bool]) -> None:
         """Returns when the device is warm for this hand. Raises DeviceError where it does not come to that."""

@@ -20,8 +20,8 @@ class Prefetch:
     """Compiles kernels into the lane's cache ahead of their measurement. Threads may share it.
 
     Only where compiling leaves the times alone, in a device-only lane: elsewhere `ask` does nothing. At most `most`
-    kernels wait or compile at once. threads: None is half of all cores but two for each of the `hands` that measure, as
-    the helpers of the device need some too.
+    kernels wait or compile at once. threads: None is half of all cores but two, as the helpers of the device need some
+    too, and leaves two for each of the `hands` that measure.
     """
 
     def __init__(self, lane: Lane, *, threads: int | None = None, most: int = MOST_ASKED, hands: int = 1) -> None:
@@ -31,7 +31,9 @@ class Prefetch:
         self._asked: dict[str, Future[Build]] = {}
         self._threads: ThreadPoolExecutor | None = None
         if lane.lane == "device-only":
-            count = threads or max(1, (len(os.sched_getaffinity(0)) - CORES_LEFT_FREE * hands) // 2)
+            cores = len(os.sched_getaffinity(0))
+            half = (cores - CORES_LEFT_FREE) // 2
+            count = threads or max(1, min(half, cores - CORES_LEFT_FREE * hands))
             self._threads = ThreadPoolExecutor(count, thread_name_prefix="kforecast-prefetch")
 
     def ask(self, kernel: Kernel, task: Task | None = None) -> bool:
