@@ -43,7 +43,7 @@ class SearchConfig(Noun):
     speculate: int = Field(default=4, ge=1)
     """Candidates proposed for each one measured."""
     breadth: int = Field(default=16, ge=0)
-    """Children of the seed that `gain` begins with."""
+    """Children of the seed that a search begins with, unless its policy is `halving`."""
     measuring: int = Field(default=2, ge=1)
     """Measurements in flight: one is worked on while the next is compiled."""
     proposing: int = Field(default=2, ge=1)

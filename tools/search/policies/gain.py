@@ -14,6 +14,7 @@ import math
 from dataclasses import dataclass
 
 from ..state import Node, State
+from .beginning import begins, promises
 from .lineages import busy_lineages, descends_from
 from .protocol import Choice, speculates
 from .rules import Rule, by_rule
@@ -39,8 +40,7 @@ class Gain:
 
     def expand(self, state: State) -> int | None:
         """The parent worth most, but for unmeasured ones that were expanded already, and lineages under way."""
-        root = state.nodes[0]
-        if root.begun < state.config.breadth and not root.exhausted and root.log2 is not None:
+        if begins(state):
             return 0
         blocked = busy_lineages(state)
         spare = None
@@ -54,12 +54,11 @@ class Gain:
 
     def ranked(self, state: State, *, measured: bool = True) -> list[int]:
         """Nodes of the archive that may be expanded, best first. measured: only those that were measured."""
-        spread, top = _spread(state), state.best.log2 or 0.0
+        spread = _spread(state)
         found = []
         for index in state.archive.best(CONSIDERED):
             node = state.nodes[index]
-            promising = node.begun == 0 and (node.score or 0.0) > top
-            if node.log2 is not None or (not measured and promising):
+            if node.log2 is not None or (not measured and promises(state, node)):
                 found.append((-_worth(state, node, spread), index))
         return [index for _, index in sorted(found)]
 
@@ -72,8 +71,7 @@ class Gain:
         """`speculate` candidates for each one measured; in order, one at a time."""
         if self.rule == "order":
             return not state.ready and state.in_flight_count("propose") == 0
-        root = state.nodes[0]
-        return speculates(state) or (root.begun < state.config.breadth and not root.exhausted)
+        return begins(state) or speculates(state)
 
 
 def _spread(state: State) -> float:

@@ -3,6 +3,11 @@
 A parent is chosen by Q + c · range · P · sqrt(1 + T) / (1 + n): Q its best child's score (its own before it has one), P
 a prior falling linearly with its rank, n how often it or a descendant was expanded, T all expansions, and range the
 spread of the measured scores. While a proposal is under way its parent's lineage is left alone.
+
+There a parent's children are all measured before one of them is chosen; here most wait. Two rules stand for that: a
+search begins with `breadth` children of the seed, and what was not measured is built on only where it promises more
+than the incumbent. Without them the newest candidate, of which n is 0, is always the next parent, and its child the one
+after it: a chain of guesses that does not come back to the seed.
 """
 
 from __future__ import annotations
@@ -11,6 +16,7 @@ import math
 from dataclasses import dataclass
 
 from ..state import State
+from .beginning import begins, promises
 from .lineages import busy_lineages, descends_from
 from .protocol import Choice, speculates
 from .rules import by_rule
@@ -28,12 +34,15 @@ class Puct:
     guided: bool = True
 
     def expand(self, state: State) -> int | None:
-        """The best of the archive, but for unmeasured ones that were expanded already, and lineages under way."""
+        """The best of the archive, but for unmeasured ones that promise little or were expanded already, and lineages
+        under way; the seed at first."""
+        if begins(state):
+            return 0
         blocked = busy_lineages(state)
         spare = None
         for index in _by_priority(state):
             node = state.nodes[index]
-            if node.log2 is None and node.begun > 0:
+            if node.log2 is None and not promises(state, node):
                 continue
             if blocked and (index in blocked or descends_from(state, node, blocked)):
                 spare = index if spare is None else spare
@@ -54,8 +63,8 @@ class Puct:
         return None if index is None else Choice(index, state.config.effort)
 
     def wants_more(self, state: State) -> bool:
-        """`speculate` candidates for each one measured."""
-        return speculates(state)
+        """`speculate` candidates for each one measured, and a search's beginning."""
+        return begins(state) or speculates(state)
 
 
 def _by_priority(state: State) -> list[int]:
