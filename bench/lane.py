@@ -113,6 +113,12 @@ class Lane(Protocol):
         """Start what will be needed, without waiting for it: it starts while the first kernel compiles."""
         ...
 
+    def get_ready(self, cancelled: Callable[[], bool] = lambda: False) -> None:
+        """Return once a measurement would find everything started and warm; the caller holds the device's lock. Raises
+        Cancelled, DeviceError.
+        """
+        ...
+
     def compile(self, kernel: Kernel, signatures: Sequence[Signature], task: Task | None = None) -> Build:
         """Compile for this device. task: the kernel's; Triton kernels need it, as what their compiler may assume of
         arguments follows from the cases.
@@ -141,8 +147,4 @@ class Shareable(Protocol):
 
         To be called before anything is started.
         """
-        ...
-
-    def get_ready(self) -> None:
-        """Return once a measurement would find everything started and warm; the caller holds the device's lock."""
         ...

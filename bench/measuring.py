@@ -80,9 +80,9 @@ def measure(
 ) -> Measurement:
     """Measure `job.candidate` on `lane`; the result is not stored yet.
 
-    device_lock: held from the first run on the device to the last. Its time is the measurement's device seconds; where
-    it yields a Held that takes turns with others, without the seconds waited for turns: of several hands on one device
-    these times overlap.
+    device_lock: held from the first run on the device to the last. Its time, once the lane is ready, is the
+    measurement's device seconds; where it yields a Held that takes turns with others, without the seconds waited for
+    turns: of several hands on one device these times overlap.
     checked_before: ids of baselines already found right on this device; grown here, so that a batch checks a
     baseline once. Raises Cancelled when `cancelled()` turns true, InputError where the baseline itself is no good,
     DeviceError where the machinery fails. What the candidate does wrong is a verdict, never an exception.
@@ -103,7 +103,9 @@ def measure(
             raise Cancelled
         progress("waiting for the device")
         with device_lock() as shared:
+            lane.get_ready(cancelled)  # the device's start is nobody's cost
             held = shared or Held()
+            held.begin()
             try:
                 _on_device(job, lane, held, candidate, baseline, found, progress, cancelled, checked_before)
             finally:

@@ -132,8 +132,12 @@ class Held:
 
     def __init__(self, turns: Turns | None = None) -> None:
         self.turns = turns
+        self.begin()
+
+    def begin(self) -> None:
+        """Count from now on."""
         self._begin = time.monotonic()
-        self._before = (0.0, 0.0) if turns is None else (turns.waited_s, turns.alone_s)
+        self._before = (0.0, 0.0) if self.turns is None else (self.turns.waited_s, self.turns.alone_s)
 
     @property
     def seconds(self) -> float:

@@ -95,11 +95,7 @@ class OracleProcess(_Process):
         Raises DeviceError where the oracle fails, InputError for a task that is no good, Cancelled.
         """
         try:
-            if not self._ready:
-                first = self._channel.receive(READY_S, cancelled)
-                if "error" in first:
-                    raise self._failed(f"{first['error']}")
-                self._ready = True
+            self._expect_ready(cancelled)
             self._channel.send({"verb": verb, **fields})
             answer = self._channel.receive(deadline_s, cancelled)
         except ChannelDeadline:
@@ -120,6 +116,25 @@ class OracleProcess(_Process):
         if "error" in answer:
             raise self._failed(str(answer["error"]))
         return answer
+
+    def ready(self, cancelled: Callable[[], bool] = lambda: False) -> None:
+        """Return once it has torch and, on a GPU, a context. Raises DeviceError, Cancelled."""
+        try:
+            self._expect_ready(cancelled)
+        except (ChannelDeadline, ChannelClosed) as error:
+            line = self.last_line()
+            self.close()
+            raise self._failed(f"it did not start: {line}") from error
+        except BaseException:
+            self.close()
+            raise
+
+    def _expect_ready(self, cancelled: Callable[[], bool]) -> None:
+        if not self._ready:
+            first = self._channel.receive(READY_S, cancelled)
+            if "error" in first:
+                raise self._failed(f"{first['error']}")
+            self._ready = True
 
     @staticmethod
     def _failed(why: str) -> DeviceError:

@@ -85,6 +85,11 @@ class HostedLane:
             self._zygote = Zygote()
         return self._zygote
 
+    def get_ready(self, cancelled: Callable[[], bool] = lambda: False) -> None:
+        """Both processes there; on a GPU also known what a candidate's process can be held by."""
+        self.oracle.ready(cancelled)
+        self.reached(self.defences)
+
     def release(self) -> None:
         """Have the oracle let go of what a session needed; one that cannot any more is ended."""
         if self._oracle is not None and self._oracle.alive:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
@@ -47,6 +48,10 @@ class PretendLane:
     isolation: str = "none"
     clock_spread_ns: float = 0.0
     notes: tuple[str, ...] = ()
+    starts_s: float = 0.0
+
+    def get_ready(self, cancelled: Callable[[], bool] = lambda: False) -> None:
+        time.sleep(self.starts_s)
 
     def compile(self, kernel: Kernel, signatures: Sequence[Signature], task: Task | None = None) -> Build:
         return Build(None, Facts(ok=True))
@@ -141,3 +146,9 @@ def test_a_claimed_win_is_looked_into_and_a_loss_is_not() -> None:
     assert "racecheck: 1 hazard" in found.notes and found.comparison == "faster"
     loss = PretendLane({"candidate": 20.0, "baseline": 10.0}, inspections={"sanitize": finding})
     assert measured(loss, "claim").quarantine is None and loss.looked == []
+
+
+def test_the_start_of_a_device_is_charged_to_nobody() -> None:
+    """A search with seconds to spend would have none left after the first measurement of a cold device."""
+    slow = measured(PretendLane({"candidate": 10.0, "baseline": 10.0}, starts_s=2.0))
+    assert slow.device_seconds < 2.0

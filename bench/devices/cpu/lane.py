@@ -81,6 +81,9 @@ class CpuLane:
     def warm_up(self) -> None:
         """Nothing to start: the candidate's process is a moment's work."""
 
+    def get_ready(self, cancelled: Callable[[], bool] = lambda: False) -> None:
+        """Nothing to wait for."""
+
     def compile(self, kernel: Kernel, signatures: Sequence[Signature], task: Task | None = None) -> Build:
         """Compile with the compiler that is part of the kernel's id. Raises DeviceError where there is no such one."""
         build = compile_c(

@@ -66,9 +66,13 @@ class CudaLane:
         """See `bench.lane.Shareable`."""
         self._turns, self._sharers = turns, sharers
 
-    def get_ready(self) -> None:
-        """See `bench.lane.Shareable`."""
-        self._know_floor()
+    def get_ready(self, cancelled: Callable[[], bool] = lambda: False) -> None:
+        """Start every helper process, and measure what floors need while the device is held; later they are asked for
+        when it no longer is.
+        """
+        if self.rates is None:
+            self.rates = quick_rates(self)
+        _ = self.clock_cost
 
     # -- compile -------------------------------------------------------------------------------------------------
 
@@ -220,14 +224,8 @@ class CudaLane:
                 value=task.name,
                 next_step="Add `timed = [...]` (every device) or `timed.cuda = [...]` to the task.",
             )
-        self._know_floor()
+        self.get_ready()
         return CudaSession(self, task, call_deadline_s, cancelled)
-
-    def _know_floor(self) -> None:
-        """Measure what floors need while the device is held; later they are asked for when it no longer is."""
-        if self.rates is None:
-            self.rates = quick_rates(self)
-        _ = self.clock_cost
 
     @cached_property
     def description(self) -> dict[str, Any]:

@@ -57,7 +57,7 @@ class PretendLane:
         assert not self.begun, "before anything is started"
         self.turns, self.sharers = turns, sharers
 
-    def get_ready(self) -> None:
+    def get_ready(self, cancelled: Callable[[], bool] = lambda: False) -> None:
         self.ready += 1
         self._look()
 
@@ -170,7 +170,8 @@ def test_shared_it_is_alone_only_while_it_times_and_looks_inside(store: Store, m
     row, found = measured(service, profile=True)
     service.close()
     assert lane.sharers == 3
-    check, again, *timed, inspected = lane.beside
+    assert lane.ready == 1
+    _, check, again, *timed, inspected = lane.beside
     assert check == again == "beside", "others could check, not time"
     assert {*timed, inspected} == {""}, "nobody else could do anything"
     assert {row.id in purpose for purpose in lane.held} == {True}
