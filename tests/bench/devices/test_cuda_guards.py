@@ -124,6 +124,8 @@ class FakeLane:
         slab = self.fake.runtime.slabs[self._base]
         return slab[self._base - slab.ctypes.data :]
 
+    def get_ready(self, cancelled: Any) -> None: ...
+
     def begin(self, task: Any) -> None:
         self.ask_oracle("begin", task_id=task.id, task=task.model_dump(mode="json"), keep=None)
 
