@@ -297,8 +297,8 @@ def _lost_error(request: Request) -> dict[str, Any]:
         "error": "DeviceError",
         "what": f"The broker was lost {request.attempts} times while it worked on this request",
         "value": request.id,
-        "next": f"Run `kforecast doctor --device {request.device}`: the kernel may take the device down; "
-        "nothing was measured.",
+        "next": f"Nothing was measured: the kernel may take the broker of {request.device} down. `--no-broker` shows "
+        "how; `kforecast doctor` checks the machine.",
         "exit_code": 4,
     }
 
