@@ -109,7 +109,7 @@ class LiveBench:
         payload = MeasurePayload(
             kernel_id=job.kernel_id,
             baseline_id=job.baseline_id,
-            baseline_because="the nearest measured ancestor" if job.purpose != "verify" else "the search's seed",
+            baseline_because="the search's seed" if job.purpose == "verify" else "an ancestor whose S is known well",
             effort=job.effort,
             call_deadline_s=CALL_DEADLINE_S,
             detached=True,
