@@ -88,21 +88,26 @@ def _row(task: str, number: int, seconds: float, found: Measurement | str) -> di
 
 
 def _watch() -> None:
-    ask, close, replace = Helper.ask, Helper.close, Launchers._replace
+    ask, end, replace = Helper.ask, Helper._end, Launchers._replace
 
     def asked(self: Helper, verb: str, **fields: Any) -> dict[str, Any]:
-        with _counted(f"{self.role} {verb}"):
-            return ask(self, verb, **fields)
+        reap = f"{self.role} reap"
+        reaped = _spent[reap]
+        try:
+            with _counted(f"{self.role} {verb}"):
+                return ask(self, verb, **fields)
+        finally:  # a process that failed is reaped before its answer is given
+            _spent[f"{self.role} {verb}"] -= _spent[reap] - reaped
 
-    def closed(self: Helper) -> None:
+    def ended(self: Helper) -> None:
         with _counted(f"{self.role} reap"):
-            close(self)
+            end(self)
 
     def replaced(self: Launchers, handle: str) -> None:
         with _counted("take over, all"):
             replace(self, handle)
 
-    Helper.ask, Helper.close = asked, closed  # type: ignore[method-assign]
+    Helper.ask, Helper._end = asked, ended  # type: ignore[method-assign]
     Launchers._replace = replaced  # type: ignore[method-assign]
 
 
