@@ -121,12 +121,17 @@ def begin(
     return Begun(request, candidate, against)
 
 
+_FAILED_ALIKE = 3
+"""Kernels that the machinery failed on, and no other, from which on it is taken for broken."""
+
+
 def measure_many(
     kernels: Sequence[str], *, store: Store | None = None, on_progress: Progress | None = None, **same: object
 ) -> list[MeasureResult | KforecastError]:
     """Measure several kernels, each as `measure` does; what goes wrong with one stands in its place, the others go on.
 
-    StoreError and DeviceError are raised: the next kernel would meet the same.
+    StoreError is raised, and so is DeviceError where it met each kernel, or the first three: the next would meet the
+    same. Where other kernels went through (another language, another device), it stands in its place.
     """
     from ..store.errors import DeviceError, StoreError
 
@@ -140,10 +145,13 @@ def measure_many(
                 results.append(
                     measure(kernel, store=opened, on_progress=lambda text, p=prefix: say(f"{p}: {text}"), **same)  # type: ignore[arg-type,misc]
                 )
-            except (StoreError, DeviceError):
+            except StoreError:
                 raise
             except KforecastError as error:
                 results.append(error)
+                met = all(isinstance(result, DeviceError) for result in results)
+                if met and number >= min(len(kernels), _FAILED_ALIKE):
+                    raise
     finally:
         if store is None:
             opened.close()

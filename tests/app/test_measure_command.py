@@ -10,6 +10,7 @@ import click
 import pytest
 
 from kforecast.app.main import run
+from kforecast.store.errors import DeviceError
 
 Capture = pytest.CaptureFixture[str]
 
@@ -113,6 +114,25 @@ def test_several_files_as_a_page(kernels: dict[str, str], capsys: Capture) -> No
     page = click.unstyle(capsys.readouterr().out)
     assert "rank" in page
     assert "without a rank" in page
+
+
+def test_a_kernel_that_no_device_is_there_for_takes_no_other_ones_answer(
+    kernels: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    def none(ordinal: int) -> None:
+        raise DeviceError("there is no CUDA driver here", value=f"cuda:{ordinal}", next_step="Find one.")
+
+    monkeypatch.setattr("kforecast.bench.devices.cuda.lane.device_facts", none)
+    other = tmp_path / "other.cu"
+    header = HEADER.replace("*/", 'grid = ["N"]\nblock = [1]\n*/')
+    other.write_text(header + 'extern "C" __global__ void twice(const float* x, float* y, int N) {}\n')
+    command = ["measure", str(other), "--effort", "quick", "--no-broker", "--json"]
+    assert run([*command, kernels["right"]]) == 4
+    first, second = json.loads(capsys.readouterr().out)["results"]
+    assert (first["file"], first["verdict"]) == (kernels["right"], "ok")
+    assert (second["error"], second["exit_code"]) == ("DeviceError", 4)
+    assert run([*command, str(other)]) == 4
+    assert json.loads(capsys.readouterr().out)["error"] == "DeviceError"
 
 
 def test_a_baseline_that_is_wrong_is_bad_input(kernels: dict[str, str], capsys: Capture) -> None:
