@@ -22,13 +22,14 @@ from ..lane import Inspection, Program, Progress, Tool
 from ..timing.samples import SIDE_OF_LETTER, Block, BlockOrder, Sample, Side
 from .arguments import arguments_of_launch
 from .device_code import NOTE, as_hosted
-from .forms import KnownCase, no_form, row_major, wrong_form
-from .memory import SharedMemory, digest_of, same_bytes
+from .forms import KnownCase, wrong_form
+from .memory import SharedMemory
 from .process import CandidateProcess, NeedsBuilding, Setting
 from .process import Program as Hosted
 from .shares import OUTPUT_BYTES, seen_in, watched_kernel
+from .taking import Areas, Taking
 from .trees import placed
-from .wire import GLANCES, ITEM_BYTES, Returned, TensorForm, contiguous, form_of
+from .wire import form_of
 
 if TYPE_CHECKING:
     from .lane import HostedLane
@@ -40,12 +41,6 @@ CHECKS = 2
 _FRESH = INPUT_SETS
 """The number of the content that is made anew for one call."""
 _NULL_CALLS = 15
-_LATE_NS = 1_000_000
-"""What copying outputs from a GPU may take longer than expected before it says anything."""
-_LATE_CALLS = 5
-"""So many calls in a row must all be late."""
-_FETCH_S = 20.0
-_KEPT_BYTES = 64 << 20
 _PRELOADED = {"gpumode": ("torch._inductor.config",)}
 """By format. GPU MODE's references ask for deterministic algorithms; torch imports its compiler's settings for that."""
 
@@ -66,8 +61,7 @@ class HostedSession:
         self._processes: dict[Side, CandidateProcess] = {}
         self._run = 0
         self._cases: dict[str, KnownCase] = {}
-        self._memory: list[SharedMemory] = []
-        self._outputs: SharedMemory | None = None
+        self._areas: Areas | None = None
         self._null_ns = 0.0
         self.clock_spread_ns = 0.0
         self._cost_s: list[float] = []
@@ -117,20 +111,15 @@ class HostedSession:
                 value=", ".join(sorted(passing)),
                 next_step="Measure a problem whose output depends on its inputs and is not near a constant.",
             )
-        learned = list(self._cases.values())
-        ends = [max(form.told["bytes"][area] for form in learned) for area in (0, 1)]
-        init = int(self._opened["bytes"])
-        room = max(form.size for form in learned)
-        inputs = SharedMemory("inputs", ends[0] + init)
-        # On a GPU what is fetched goes there: outputs, and in the checks all inputs.
-        fetched = room + ends[0] + ends[1] + 4096 if self._gpu else 0
-        mutable = SharedMemory("mutable", ends[1] + fetched)
-        self._outputs = SharedMemory("outputs", 2 * room + 4096)
-        self._memory = [inputs, mutable, self._outputs]
-        self._ask("map", paths=[memory.path for memory in self._memory])
-        self._offset_init(inputs, ends[0])
+        areas = Areas.for_cases(list(self._cases.values()), int(self._opened["bytes"]), gpu=self._gpu)
+        self._areas = areas
+        self._taking = Taking(
+            areas, self._random, gpu=self._gpu, late=self._defences.freeze, deadline_s=self._deadline_s
+        )
+        self._ask("map", paths=areas.paths)
+        self._offset_init(areas.inputs, max(int(form.told["bytes"][0]) for form in self._cases.values()))
         if self._defences.seal:
-            inputs.seal()
+            areas.inputs.seal()
 
     def _offset_init(self, inputs: SharedMemory, start: int) -> None:
         """What modules are constructed with lies behind the largest case's inputs."""
@@ -143,6 +132,7 @@ class HostedSession:
             self._ask("write_init", path=inputs.path, start=start)
 
     def _setting(self, side: Side) -> Setting:
+        assert self._areas is not None
         kernel = self._programs[side].kernel
         cases = []
         for form in self._cases.values():
@@ -163,11 +153,11 @@ class HostedSession:
             cases,
             self._init,
             self._weight_seed,
-            self._memory[0],
-            self._memory[1],
+            self._areas.inputs,
+            self._areas.mutable,
             self._lane.memory_limit,
             self._lane.flush_bytes,
-            self._fetch_offset(),
+            self._areas.fetched_at,
             _PRELOADED.get(self._task.problem.format, ()) if self._task.problem is not None else (),
         )
 
@@ -255,7 +245,7 @@ class HostedSession:
             first = not any(known == number for _, known in form.verified)
             nanoseconds, mismatch = self._call(process, side, form, number, make=first, deadline_s=self._deadline_s)
             if mismatch is None and self._gpu:
-                mismatch = self._changed_input(process, form)
+                mismatch = self._taking.changed_input(process, form)
             if mismatch is not None:
                 return mismatch
             elapsed.append(nanoseconds)
@@ -275,118 +265,37 @@ class HostedSession:
         wrong = wrong_form(process, form, returned, device=self._lane.device, types=self._defences.types)
         if wrong is not None:
             return nanoseconds, wrong
-        places, seen = self._places(returned.forms), b""
+        places, seen = self._taking.places(returned.forms), b""
         if places:
             more, seen = process.glance(places, deadline_s)
             nanoseconds += more
-        assert self._outputs is not None
-        forms, offsets = self._take(process, side, form, returned, nanoseconds)
-        if places:
-            self._settled(returned.forms[0], offsets[0], places, seen)
-        taken = self._bytes(forms, offsets)
-        if number != _FRESH and form.verified.get((side, number)) == taken:
+        taken = self._taking.take(process, side, form, returned, nanoseconds, (places, seen))
+        if number != _FRESH and form.verified.get((side, number)) == taken.kept:
             return nanoseconds, None
+        assert self._areas is not None
         answer = self._ask(
             "judge",
             case=form.case.model_dump(mode="json"),
             number=number,
-            path=self._outputs.path,
+            path=self._areas.outputs.path,
             tree=returned.tree,
-            forms=[one.as_data() for one in forms],
-            offsets=offsets,
+            forms=[one.as_data() for one in taken.forms],
+            offsets=taken.offsets,
         )
         if "refused" in answer:
             raise KernelFault("incorrect", str(answer["refused"]))
         if "mismatch" in answer:
             return nanoseconds, Mismatch.model_validate(answer["mismatch"])
         if number != _FRESH:
-            form.verified[side, number] = taken
+            form.verified[side, number] = taken.kept
         return nanoseconds, None
 
     def _fill(self, form: KnownCase, number: int, *, make: bool) -> None:
         """Have one content of a case written where candidates read; make: from a fresh seed."""
-        paths = [memory.path for memory in self._memory[:2]]
+        assert self._areas is not None
+        paths = self._areas.paths[:2]
         seed = self._seed() if make else None
         self._ask("fill", case=form.case.model_dump(mode="json"), number=number, seed=seed, paths=paths, write=True)
-
-    def _take(
-        self, process: CandidateProcess, side: Side, form: KnownCase, returned: Returned, nanoseconds: int
-    ) -> tuple[tuple[TensorForm, ...], list[int]]:
-        """The outputs' bytes into the parent's memory: their forms there, and where they lie."""
-        assert self._outputs is not None
-        forms = tuple(map(contiguous, returned.forms)) if self._gpu else returned.forms
-        offsets, end = placed(list(forms))
-        if end > self._outputs.size:
-            raise KernelFault("incorrect", "what it returned lies in more memory than its elements need")
-        if not self._gpu:
-            process.read(returned, self._outputs, offsets)
-            return forms, offsets
-        took = process.fetch(self._deadline_s + _FETCH_S)
-        late = form.late_ns.setdefault(side, [])
-        if form.fetch_ns:  # known once the checks are done
-            late.append(took - 2 * form.fetch_ns - max(_LATE_NS, nanoseconds // 2))
-        if len(late) >= INPUT_SETS and min(late[-_LATE_CALLS:]) > 0 and self._defences.freeze:
-            milliseconds = min(late[-_LATE_CALLS:]) / 1e6
-            raise KernelFault(
-                "tampered",
-                f"it answered before it was done: its outputs took {milliseconds:.3g} ms longer to arrive than "
-                "copying them explains",
-            )
-        start = self._fetch_offset()
-        for one, offset in zip(forms, offsets, strict=True):
-            source = self._memory[1].bytes_at(start + offset, one.span_bytes)
-            with source, self._outputs.bytes_at(offset, one.span_bytes) as target:
-                target[:] = source
-        return forms, offsets
-
-    def _places(self, forms: Sequence[TensorForm]) -> list[int]:
-        """On a GPU: elements of the first output to look at when a call has answered, as offsets in its memory."""
-        if not self._gpu or not forms or not forms[0].span_bytes:
-            return []
-        shape = self._random.integers(forms[0].shape, size=(GLANCES, len(forms[0].shape)))
-        return [int(place) for place in shape @ np.array(forms[0].strides, dtype=np.int64)] or []
-
-    def _settled(self, form: TensorForm, offset: int, places: Sequence[int], seen: bytes) -> None:
-        """Raise KernelFault `tampered` where elements have changed since they were looked at."""
-        assert self._outputs is not None
-        width = ITEM_BYTES[form.dtype]
-        strides, flat = form.strides, contiguous(form).strides
-        with self._outputs.bytes_at(offset, contiguous(form).span_bytes) as view:
-            for number, place in enumerate(places):
-                at = row_major(place, form.shape, strides, flat)
-                if bytes(view[at * width : (at + 1) * width]) != seen[number * width : (number + 1) * width]:
-                    raise KernelFault("tampered", "it answered before it was done: an output changed after the answer")
-
-    def _fetch_offset(self) -> int:
-        """Where in the mutable area outputs come from the GPU: behind what the reference changes."""
-        return max(int(form.told["bytes"][1]) for form in self._cases.values())
-
-    def _changed_input(self, process: CandidateProcess, form: KnownCase) -> Mismatch | None:
-        """Whether the program changed, on the GPU, an input that the reference leaves alone. (On the cpu it cannot.)"""
-        process.fetch(self._deadline_s + _FETCH_S, inputs=True)
-        told = form.told
-        forms = [form_of(one) for one in told["forms"]]
-        flat = [contiguous(one) for one in forms]
-        starts, _ = placed(flat, self._fetch_offset())
-        for number, (one, area, offset) in enumerate(zip(forms, told["areas"], told["offsets"], strict=True)):
-            if area or one != contiguous(one):
-                continue
-            before = self._memory[0].bytes_at(offset, one.span_bytes)
-            with before, self._memory[1].bytes_at(starts[number], one.span_bytes) as after:
-                same = same_bytes(before, after)
-            if not same:
-                return no_form(form, "changed", "as it was", "It changed an input.", f"input {number}")
-        return None
-
-    def _bytes(self, forms: Sequence[TensorForm], offsets: Sequence[int]) -> bytes:
-        """The outputs for comparing with those of an equal call: themselves, or a digest of large ones."""
-        assert self._outputs is not None
-        views = [self._outputs.bytes_at(offset, form.span_bytes) for form, offset in zip(forms, offsets, strict=True)]
-        total = sum(view.nbytes for view in views)
-        kept = digest_of(views) if total > _KEPT_BYTES else b"".join(views)
-        for view in views:
-            view.release()
-        return kept
 
     # -- timing --------------------------------------------------------------------------------------------------
 
@@ -409,7 +318,7 @@ class HostedSession:
             for form in timed if self._gpu else ():
                 process.prepare(form.index, self._deadline_s)
                 self._null_trip(process, form)
-                form.fetch_ns = statistics.median_high(process.fetch(self._deadline_s + _FETCH_S) for _ in range(3))
+                form.fetch_ns = statistics.median_high(self._taking.fetch_ns(process) for _ in range(3))
         finally:
             if own is None:
                 process.close()
@@ -420,7 +329,7 @@ class HostedSession:
     def _null_trip(self, process: CandidateProcess, form: KnownCase) -> int:
         """Nanoseconds of a call that computes nothing, and of looking at what it returned where that is part of one."""
         nanoseconds, returned = process.call(form.index, self._deadline_s)
-        places = self._places(returned.forms)
+        places = self._taking.places(returned.forms)
         return nanoseconds + (process.glance(places, self._deadline_s)[0] if places else 0)
 
     def sample_seconds(self) -> float:
@@ -524,5 +433,5 @@ class HostedSession:
             self._end_processes()
             self._lane.release()
         finally:
-            while self._memory:
-                self._memory.pop().close()
+            if self._areas is not None:
+                self._areas.close()
