@@ -17,7 +17,7 @@ it is ready in a fraction of a second. One message in, one message out:
     empty {count, calls}               -> {times}: the empty kernel, `calls` to a sample, as `time` would time it
     unload                             drop modules and programs
 
-A CUDA error that poisons the context is answered with {fault} and ends the process.
+A CUDA error that poisons the context is answered with {fault}; the process then waits for its end.
 """
 
 from __future__ import annotations
@@ -367,6 +367,7 @@ def serve(channel: Channel, ordinal: int) -> int:
                 kind = "fault" if poisoned else "refused"
                 channel.send({kind: failure.name, "text": str(failure), "call": launcher.running})
                 if poisoned:
+                    channel.receive()  # nothing more is asked of this process: its end is for the session to time
                     return 3
                 continue
             channel.send(answer)

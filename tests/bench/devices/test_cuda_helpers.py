@@ -39,7 +39,10 @@ while True:
         time.sleep(0.3)
     while "GATE" in os.environ and message["verb"] != "echo" and not os.path.exists(os.environ["GATE"]):
         time.sleep(0.01)
-    if message["verb"] == "poison":
+    if message["verb"] == "pid":
+        channel.send({"pid": os.getpid()})
+    elif message["verb"] == "poison":
+        print("last words", flush=True)
         channel.send({"fault": "CUDA_ERROR_ILLEGAL_ADDRESS", "text": "an illegal address", "call": 0})
         time.sleep(3600)
     elif message["verb"] == "bad":
@@ -248,3 +251,45 @@ def test_a_cancelled_measurement_still_ends_its_processes() -> None:
     with turns.measuring(lambda: True):
         helper.close()
     assert not helper.alive
+
+
+def test_poisoned_launchers_end_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Until then each is out of use, and the device is free for others; what it printed can be read."""
+    monkeypatch.setattr(helpers, "FALLEN", 3)
+    launchers = Launchers(0, "GPU-fallen", lambda: tmp_path / "trusted.cubin", Turns("GPU-shared"), 2)
+    fallen: list[int] = []
+    for number in range(3):
+        one = launchers.current("00")
+        fallen.append(int(one.ask("pid")["pid"]))
+        assert one.ask("poison")["fault"] == "CUDA_ERROR_ILLEGAL_ADDRESS"
+        assert not one.alive
+        assert others_get_the_device(alone=True)
+        assert "last words" in one.output()
+        one.close()
+        one.close()
+        living = [Path(f"/proc/{pid}").exists() for pid in fallen]
+        assert living == ([True] * (number + 1) if number < 2 else [False] * 3)
+    assert not launchers.end_fallen()
+    launchers.current("00").ask("poison")
+    launchers.current("00")
+    assert launchers.end_fallen()
+    assert not launchers.end_fallen()
+    launchers.close()
+
+
+def test_a_poisoned_launcher_is_ended_at_once_where_nobody_else_measures(tmp_path: Path) -> None:
+    launchers = Launchers(0, "GPU-fallen", lambda: tmp_path / "trusted.cubin")
+    one = launchers.current("00")
+    pid = int(one.ask("pid")["pid"])
+    one.ask("poison")
+    assert not Path(f"/proc/{pid}").exists()
+    launchers.close()
+
+
+def test_closing_ends_the_fallen(tmp_path: Path) -> None:
+    launchers = Launchers(0, "GPU-fallen", lambda: tmp_path / "trusted.cubin", Turns("GPU-shared"), 2)
+    one = launchers.current("00")
+    pid = int(one.ask("pid")["pid"])
+    one.ask("poison")
+    launchers.close()
+    assert not Path(f"/proc/{pid}").exists()
