@@ -23,6 +23,8 @@ CACHE_VARIABLE = "KFORECAST_CACHE_DIR"
 CONFIG_VARIABLE = "KFORECAST_CONFIG"
 
 _NAME = "kforecast"
+SESSIONS = "/run/user"
+"""Where systemd keeps the runtime directories of users who are logged in."""
 
 
 def store_path() -> Path:
@@ -70,8 +72,8 @@ def writing_to_cache(place: Path) -> Iterator[None]:
 def runtime_dir() -> Path:
     """The directory of sockets and locks, created if need be and closed to everybody else.
 
-    `KFORECAST_RUNTIME_DIR`, else `kforecast` under `XDG_RUNTIME_DIR`, else a per-user directory under the temporary
-    directory, where anybody could have put one before us: hence the check of owner and mode.
+    `KFORECAST_RUNTIME_DIR`, else `kforecast` under `XDG_RUNTIME_DIR` or `/run/user/UID`, else a per-user directory under
+    the temporary directory, where anybody could have put one before us: hence the check of owner and mode.
     Raises InputError for a relative variable, DeviceError where the directory cannot be made or is not ours alone.
     """
     path = runtime_path()
@@ -83,11 +85,14 @@ def runtime_dir() -> Path:
 def runtime_path() -> Path:
     """Where `runtime_dir` is or would be made. Creates nothing. Raises InputError for a relative variable."""
     path = _from_variable(RUNTIME_VARIABLE)
-    if path is None:
-        session = os.environ.get("XDG_RUNTIME_DIR", "")
-        usable = session.startswith("/") and os.access(session, os.W_OK)
-        path = Path(session) / _NAME if usable else Path(tempfile.gettempdir()) / f"{_NAME}-{os.getuid()}"
-    return path
+    if path is not None:
+        return path
+    # The second is where the first points in a login session: cron, su and services, which have no such variable, have to
+    # meet the user's other processes there, since devices are locked in this directory.
+    for session in (os.environ.get("XDG_RUNTIME_DIR", ""), f"{SESSIONS}/{os.getuid()}"):
+        if session.startswith("/") and os.access(session, os.W_OK | os.X_OK) and os.stat(session).st_uid == os.getuid():  # noqa: PTH116
+            return Path(session) / _NAME
+    return Path(tempfile.gettempdir()) / f"{_NAME}-{os.getuid()}"
 
 
 def make_private_directory(path: Path, raises: type[KforecastError] = StoreError) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import stat
 import tempfile
 from pathlib import Path
@@ -20,6 +21,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(paths, "SESSIONS", str(tmp_path / "sessions"))
     return tmp_path
 
 
@@ -67,6 +69,25 @@ def test_the_runtime_directory_is_the_sessions_where_there_is_one(home: Path, mo
     assert paths.runtime_dir() == session / "kforecast"
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(home / "gone"))
     assert paths.runtime_dir().parent == home
+
+
+def test_who_has_no_session_variable_meets_the_session_all_the_same(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = home / "sessions" / str(os.getuid())
+    session.mkdir(parents=True)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(session))
+    of_the_session = paths.runtime_dir()
+    monkeypatch.delenv("XDG_RUNTIME_DIR")
+    assert paths.runtime_dir() == of_the_session == session / "kforecast"
+
+
+def test_the_session_of_somebody_else_is_not_ours(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    theirs = home / "theirs"
+    theirs.mkdir()
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(theirs))
+    monkeypatch.setattr(os, "getuid", lambda: theirs.stat().st_uid + 1)
+    assert not paths.runtime_path().is_relative_to(theirs)
 
 
 def test_new_directories_are_closed_to_others(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
