@@ -72,8 +72,8 @@ def writing_to_cache(place: Path) -> Iterator[None]:
 def runtime_dir() -> Path:
     """The directory of sockets and locks, created if need be and closed to everybody else.
 
-    `KFORECAST_RUNTIME_DIR`, else `kforecast` under `XDG_RUNTIME_DIR` or `/run/user/UID`, else a per-user directory under
-    the temporary directory, where anybody could have put one before us: hence the check of owner and mode.
+    `KFORECAST_RUNTIME_DIR`, else `kforecast` under `XDG_RUNTIME_DIR` or `/run/user/UID`, else a per-user directory
+    under the temporary directory, where anybody could have put one before us: hence the check of owner and mode.
     Raises InputError for a relative variable, DeviceError where the directory cannot be made or is not ours alone.
     """
     path = runtime_path()
@@ -87,8 +87,8 @@ def runtime_path() -> Path:
     path = _from_variable(RUNTIME_VARIABLE)
     if path is not None:
         return path
-    # The second is where the first points in a login session: cron, su and services, which have no such variable, have to
-    # meet the user's other processes there, since devices are locked in this directory.
+    # The second is where the first points in a login session. Cron, su and services have no such variable, and have to
+    # meet the user's other processes there: devices are locked in this directory.
     for session in (os.environ.get("XDG_RUNTIME_DIR", ""), f"{SESSIONS}/{os.getuid()}"):
         if session.startswith("/") and os.access(session, os.W_OK | os.X_OK) and os.stat(session).st_uid == os.getuid():  # noqa: PTH116
             return Path(session) / _NAME
