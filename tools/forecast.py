@@ -10,7 +10,7 @@ from typing import Literal
 
 from ..store import forecasts, measurements
 from ..store.database import Store
-from ..store.errors import DeviceError, InputError, KforecastError
+from ..store.errors import DeviceError, InputError, KforecastError, UnsupportedError
 from ..store.models import Facts, Forecast, Kernel, Task
 from ..surrogate.backends.agent import AgentBackend
 from ..surrogate.backends.protocol import Backend
@@ -374,12 +374,12 @@ def _side(named: Named, place: Place, pool: Sequence[Sibling] = ()) -> Side:
 
 
 def _facts_of(kernel: Kernel, task: Task, place: Place) -> Facts | None:
-    """The facts of a kernel, kept in memory; None where this machine has no compiler for it."""
+    """The facts of a kernel, kept in memory; None where this machine has no compiler for it, or nothing is compiled."""
     key = (kernel.id, place.arch)
     if key not in _facts:
         try:
             found, _ = facts_of(kernel, task, place.arch)
-        except DeviceError:
+        except (DeviceError, UnsupportedError):
             return None
         if len(_facts) >= _CACHED:
             _facts.clear()

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from kforecast.bench.tasks.builtin import builtin_kernel
 from kforecast.store import forecasts, measurements
 from kforecast.store.database import Store
 from kforecast.store.errors import InputError
@@ -245,3 +246,13 @@ def test_a_concise_answer_is_short_and_carries_no_source(sources: Sources, verif
         text = one(sources[name], sources, **more).model_dump_json()
         assert tokens(text) <= 1.2 * 400
         assert "x[i]" not in text
+
+
+def test_against_a_library_of_which_there_are_no_facts(store: Store) -> None:
+    """PyTorch's own operation is a program that nothing compiles: the forecast stands without its facts."""
+    pytest.importorskip("torch")
+    tuned = builtin_kernel("softmax_rows", "cuda", "tuned")
+    result = forecast(str(tuned), baseline="library", store=store)
+    assert isinstance(result, ForecastResult)
+    assert result.decision == "measure"
+    assert result.compile is not None

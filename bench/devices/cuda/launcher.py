@@ -236,7 +236,8 @@ class Launcher:
     def _prepared(self, number: int, module: Any, data: dict[str, Any]) -> Any:
         """The function, allowed as much dynamic shared memory as any of its launches needs."""
         function = self._function(module, data["symbol"])
-        most = self._smem.get((number, data["symbol"]), 48 << 10)
+        # Without being asked a kernel has 48 KB, of which its static shared memory takes a part that is not known here.
+        most = self._smem.get((number, data["symbol"]), 0)
         if data["smem"] > most:
             attribute = cuda.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
             check(cuda.cuFuncSetAttribute(function, attribute, data["smem"]), "cuFuncSetAttribute")

@@ -40,7 +40,7 @@ def run(plan: dict[str, Any]) -> None:
     module = check(cuda.cuModuleLoad(plan["cubin"].encode()), "cuModuleLoad")
     for launch in plan["launches"]:
         function = check(cuda.cuModuleGetFunction(module, launch["symbol"].encode()), "cuModuleGetFunction")
-        if launch["smem"] > 48 << 10:
+        if launch["smem"]:
             attribute = cuda.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
             check(cuda.cuFuncSetAttribute(function, attribute, launch["smem"]), "cuFuncSetAttribute")
         args = [("s", addresses[value] if kind == "t" else value) for kind, value in launch["args"]]
