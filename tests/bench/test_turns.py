@@ -179,9 +179,16 @@ def test_a_cancelled_one_waits_no_longer_unless_he_has_to() -> None:
     with turns.measuring(lambda: True):
         with pytest.raises(Cancelled), turns.beside():
             pytest.fail("beside one who is alone")
-        killer = in_thread(lambda: (time.sleep(0.1), end(process))[0])
+        killed = threading.Event()
+
+        def kill() -> None:
+            time.sleep(0.1)
+            killed.set()
+            end(process)
+
+        killer = in_thread(kill)
         with turns.beside(patient=True):
-            assert process.returncode == -signal.SIGKILL
+            assert killed.is_set()
         killer.join()
 
 
