@@ -54,7 +54,8 @@ def device_facts(ordinal: int) -> DeviceFacts:
         raise DeviceError(
             "there is no CUDA driver here",
             value=f"cuda:{ordinal}",
-            next_step="Measure on `--device cpu`, or on a machine with an NVIDIA GPU; `kforecast facts` needs none.",
+            next_step="CUDA and Triton kernels need an NVIDIA GPU; `kforecast facts` needs none. "
+            "PyTorch programs run on the device `cpu`, too.",
         ) from error
 
     def check(code: int, call: str) -> None:
