@@ -45,8 +45,8 @@ class Helper:
     """One helper process (`launcher` or `oracle`). It is ready when the first `ask` returns.
 
     turns: on a device that others measure on, what its work there takes; its times alone, everything else beside them.
-    sharers: how many processes, this one included, may work there at once; the oracle keeps as much less. fallen: where
-    it waits for its end once its context is poisoned; None: it is ended at once.
+    sharers: how many oracles, this one included, divide the device's memory. fallen: where a launcher waits for its end
+    once its context is poisoned; None: it is ended at once.
     """
 
     def __init__(
@@ -54,7 +54,6 @@ class Helper:
     ) -> None:
         self.role = role
         self._turns = turns
-        self._sharers = sharers
         self._fallen = fallen
         self._poisoned = False
         self._home = tempfile.TemporaryDirectory(prefix=f"kforecast-{role}-")
@@ -91,8 +90,8 @@ class Helper:
             if not self._ready:
                 self._expect_ready()
             with self._turn(alone=alone):
-                # Beside others a call has but its share of the device.
-                patience_s = deadline_s if alone else deadline_s * self._sharers
+                # Beside others a call has less of the device: most of it still, as what they run there is short.
+                patience_s = deadline_s if alone or self._turns is None else 2 * deadline_s
                 answer = self._answer({"verb": verb, **fields}, patience_s, cancelled)
         except (ChannelClosed, ChannelDeadline) as error:
             output = self.output()
@@ -223,20 +222,18 @@ class Launchers:
         device_id: str,
         trusted_cubin: Callable[[], Path],
         turns: Turns | None = None,
-        sharers: int = 1,
     ) -> None:
         self._ordinal = ordinal
         self._device_id = device_id
         self._trusted = trusted_cubin
         self._turns = turns
-        self._sharers = sharers
         self._fallen = None if turns is None else Fallen(turns, FALLEN)
         self._spare: Helper | None = self._start()
         self._current: Helper | None = None
         self.facts: dict[str, Any] = {}
 
     def _start(self) -> Helper:
-        return Helper("launcher", self._ordinal, self._turns, self._sharers, self._fallen)
+        return Helper("launcher", self._ordinal, self._turns, fallen=self._fallen)
 
     def current(self, handle: str) -> Helper:
         """A launcher that maps the slab of this handle, its canary passed. Raises DeviceError for a device that is

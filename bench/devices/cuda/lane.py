@@ -151,7 +151,7 @@ class CudaLane:
     @property
     def _pool(self) -> Launchers:
         if self._launchers is None:
-            self._launchers = Launchers(self.ordinal, self.device_id, lambda: self._trusted, self._turns, self._sharers)
+            self._launchers = Launchers(self.ordinal, self.device_id, lambda: self._trusted, self._turns)
         return self._launchers
 
     def warm_up(self) -> None:

@@ -7,6 +7,7 @@ import sys
 import textwrap
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -35,8 +36,6 @@ while True:
         os._exit(3)
     if message["verb"] == "hang":
         time.sleep(3600)
-    if message["verb"] == "slow":
-        time.sleep(0.3)
     while "GATE" in os.environ and message["verb"] != "echo" and not os.path.exists(os.environ["GATE"]):
         time.sleep(0.01)
     if message["verb"] == "pid":
@@ -177,7 +176,7 @@ def test_only_what_is_timed_has_the_device_alone(
 ) -> None:
     gate = tmp_path / "gate"
     monkeypatch.setenv("GATE", str(gate))
-    helper = Helper("launcher", 0, Turns("GPU-shared"), 2)
+    helper = Helper("launcher", 0, Turns("GPU-shared"))
     helper.ask("echo")
     answers: list[dict[str, object]] = []
     asked = threading.Thread(target=lambda: answers.append(helper.ask(verb)))
@@ -196,7 +195,7 @@ def test_only_what_is_timed_has_the_device_alone(
 @pytest.mark.parametrize("verb", ["poison", "hang", "die"])
 def test_nobody_gets_the_device_before_a_launcher_that_failed_is_reaped(verb: str) -> None:
     """Neither while its context is torn down nor in the moment after its answer."""
-    helper = Helper("launcher", 0, Turns("GPU-shared"), 2)
+    helper = Helper("launcher", 0, Turns("GPU-shared"))
     helper.ask("echo")
     met: list[bool] = []
 
@@ -227,7 +226,7 @@ def test_nobody_gets_the_device_before_a_launcher_that_failed_is_reaped(verb: st
 
 
 def test_a_cancelled_call_is_over_before_others_get_the_device() -> None:
-    helper = Helper("launcher", 0, Turns("GPU-shared"), 2)
+    helper = Helper("launcher", 0, Turns("GPU-shared"))
     helper.ask("echo")
     with pytest.raises(Cancelled):
         helper.ask("hang", cancelled=lambda: True)
@@ -236,17 +235,31 @@ def test_a_cancelled_call_is_over_before_others_get_the_device() -> None:
     helper.close()
 
 
-def test_beside_others_a_call_has_as_much_more_time() -> None:
-    helper = Helper("launcher", 0, Turns("GPU-shared"), 20)
-    helper.ask("slow", deadline_s=0.1)
-    with pytest.raises(HelperDied):
-        Helper("launcher", 0).ask("slow", deadline_s=0.1)
-    helper.close()
+def test_beside_others_a_call_has_twice_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    deadlines: list[float | None] = []
+
+    class Recording(Channel):
+        def receive(
+            self, deadline_s: float | None = None, cancelled: Callable[[], bool] = lambda: False
+        ) -> dict[str, object]:
+            deadlines.append(deadline_s)
+            return super().receive(deadline_s, cancelled)
+
+    monkeypatch.setattr(helpers, "Channel", Recording)
+    shared, single = Helper("launcher", 0, Turns("GPU-shared")), Helper("launcher", 0)
+    for helper in (shared, single):
+        helper.ask("echo")
+    deadlines.clear()
+    for helper in (shared, single):
+        for verb in ("run", "time"):
+            helper.ask(verb, deadline_s=7.0)
+        helper.close()
+    assert deadlines == [14.0, 7.0, 7.0, 7.0]
 
 
 def test_a_cancelled_measurement_still_ends_its_processes() -> None:
     turns = Turns("GPU-shared")
-    helper = Helper("launcher", 0, turns, 2)
+    helper = Helper("launcher", 0, turns)
     helper.ask("echo")
     with turns.measuring(lambda: True):
         helper.close()
@@ -256,7 +269,7 @@ def test_a_cancelled_measurement_still_ends_its_processes() -> None:
 def test_poisoned_launchers_end_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Until then each is out of use, and the device is free for others; what it printed can be read."""
     monkeypatch.setattr(helpers, "FALLEN", 3)
-    launchers = Launchers(0, "GPU-fallen", lambda: tmp_path / "trusted.cubin", Turns("GPU-shared"), 2)
+    launchers = Launchers(0, "GPU-fallen", lambda: tmp_path / "trusted.cubin", Turns("GPU-shared"))
     fallen: list[int] = []
     for number in range(3):
         one = launchers.current("00")
@@ -287,7 +300,7 @@ def test_a_poisoned_launcher_is_ended_at_once_where_nobody_else_measures(tmp_pat
 
 
 def test_closing_ends_the_fallen(tmp_path: Path) -> None:
-    launchers = Launchers(0, "GPU-fallen", lambda: tmp_path / "trusted.cubin", Turns("GPU-shared"), 2)
+    launchers = Launchers(0, "GPU-fallen", lambda: tmp_path / "trusted.cubin", Turns("GPU-shared"))
     one = launchers.current("00")
     pid = int(one.ask("pid")["pid"])
     one.ask("poison")
