@@ -29,7 +29,7 @@ def private_places(
     monkeypatch.setenv("XDG_CONFIG_HOME", str(session_home / "config"))
     # A broker that a test started ends soon after the test's store is gone.
     monkeypatch.setenv("KFORECAST_BROKER_IDLE_S", "5")
-    for name in ("CONFIG", "DEVICE", "EFFORT", "MODEL", "API_BASE", "ALPHA", "ROOTS", "DEBUG"):
+    for name in ("CONFIG", "DEVICE", "EFFORT", "MODEL", "API_BASE", "ALPHA", "ROOTS", "DEBUG", "HANDS"):
         monkeypatch.delenv(f"KFORECAST_{name}", raising=False)
 
 
