@@ -7,6 +7,7 @@ path in one of the variables below is refused instead of resolved.
 from __future__ import annotations
 
 import os
+import shutil
 import stat
 import tempfile
 from collections.abc import Iterator
@@ -62,8 +63,10 @@ def writing_to_cache(place: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
+        # Copying a tree goes on after a failure, and tells all of them: (from, to, why).
+        why = error.args[0][0][-1] if isinstance(error, shutil.Error) else error.strerror
         raise DeviceError(
-            f"the cache cannot be written ({error.strerror})",
+            f"the cache cannot be written ({why})",
             value=place,
             next_step=f"Make room there and see that you may write, or set {CACHE_VARIABLE} to another absolute path.",
         ) from error

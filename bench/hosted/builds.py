@@ -7,8 +7,10 @@ import hashlib
 import shutil
 import tempfile
 from pathlib import Path
+from stat import S_ISDIR, S_ISLNK, S_ISREG
 
 from ...store.models import Kernel
+from ...store.paths import writing_to_cache
 from ..languages.torch import toolchain
 from .compilers import PLACE, rename_in_groups
 
@@ -31,12 +33,17 @@ class Builds:
     def keep(self, kernel: Kernel, made: Path) -> None:
         """Keep what a building process left: copied beside, then renamed, so that nobody sees a part of it.
 
-        Where there is a build already, of other cases, its files stay and new ones come to it, one by one.
+        Where there is a build already, of other cases, its files stay and new ones come to it, one by one. Raises
+        DeviceError where the cache cannot be written.
         """
+        with writing_to_cache(self._root):
+            self._keep(kernel, made)
+
+    def _keep(self, kernel: Kernel, made: Path) -> None:
         self._root.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=self._root, prefix=".building-") as text:
             copy, kept = Path(text) / "cache", self.folder(kernel)
-            shutil.copytree(made, copy, symlinks=True, ignore=shutil.ignore_patterns("*.o", "lock"))
+            shutil.copytree(made, copy, symlinks=True, ignore=_left_out)
             rename_in_groups(copy, str(made), PLACE)
             with contextlib.suppress(OSError):  # there is one
                 copy.rename(kept)
@@ -47,3 +54,10 @@ class Builds:
                 place = kept / path.relative_to(copy)
                 place.parent.mkdir(parents=True, exist_ok=True)
                 path.replace(place)
+
+
+def _left_out(folder: str, names: list[str]) -> set[str]:
+    """What nobody needs of a folder that a build left, and what is neither a file nor a link nor a folder."""
+    kinds = {name: (Path(folder) / name).lstat().st_mode for name in names}
+    odd = {name for name, mode in kinds.items() if not any(is_(mode) for is_ in (S_ISREG, S_ISLNK, S_ISDIR))}
+    return odd | {name for name in names if name == "lock" or name.endswith(".o")}

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple, NoReturn
 
 from ...store.errors import DeviceError
 from ...store.models import Kernel
+from ..disk import EXTENSION_BYTES, check_disk
 from ..faults import Cancelled, KernelFault
 from ..processes import clean_environment
 from ..roundtrip import Standstill, hang_up, round_trip
@@ -99,6 +100,7 @@ class CandidateProcess:
         self._defences = defences
         self._cancelled = cancelled
         self._gpu = setting.device != "cpu"
+        self._building = building
         self._sequence = 0
         self._group = Standstill(wanted=defences.freeze)
         self._pid = 0
@@ -268,6 +270,8 @@ class CandidateProcess:
         kind, sequence, number, length, raw = wire.REPLY.unpack(data)
         text = raw[: min(length, wire.TEXT)].decode(errors="replace")
         pid = _CREDENTIALS.unpack(ancillary[0][2])[0] if ancillary else 0
+        if self._building and kind in (wire.REFUSED, wire.RAISED):
+            check_disk(self.home.parent, EXTENSION_BYTES)
         if kind == wire.REFUSED:
             output = self.output()
             self.close()

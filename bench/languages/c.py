@@ -19,6 +19,7 @@ from ...store.errors import DeviceError
 from ...store.models import Dtype, EntryFacts, Facts, Kernel
 from ...store.paths import writing_to_cache
 from .. import devices
+from ..disk import KERNEL_BYTES, check_disk
 from ..fence import find_fence
 from ..header.options import is_cpp
 from ..header.signature import Signature
@@ -31,8 +32,6 @@ _SCALARS: dict[Dtype, str] = {
     "i16": "int16_t", "i8": "int8_t", "u64": "uint64_t", "u32": "uint32_t", "u16": "uint16_t", "u8": "uint8_t",
 }  # fmt: skip
 COMPILE_DEADLINE_S = 60.0
-ROOM_BYTES = 256 << 10
-"""What is left on a disk that is not called full."""
 
 
 @dataclass(frozen=True)
@@ -224,23 +223,11 @@ def compile_c(
             if outcome.timed_out:
                 return _failure(compiler, f"the compiler did not finish within {deadline_s:g} s", log)
             if outcome.returncode != 0:
-                _check_room(folder)
+                check_disk(folder.parent, KERNEL_BYTES)
                 return _failure(compiler, _first_error(outcome.output, outcome.returncode), log)
         _keep(log.encode(), log_file)  # first: whoever sees the binary sees its log
         _keep((folder / "kernel.so").read_bytes(), binary)
     return _build(kernel, compiler, binary, symbols, log, (time.monotonic() - started) * 1e3)
-
-
-def _check_room(folder: Path) -> None:
-    """Raises DeviceError where the disk that a compiler worked on is full: what it said then is no word on a kernel."""
-    try:
-        (folder / "room").write_bytes(bytes(ROOM_BYTES))
-    except OSError as error:
-        raise DeviceError(
-            f"there is no room to compile in ({error.strerror})",
-            value=folder.parent,
-            next_step="Free some space there, or set TMPDIR to a folder on another disk.",
-        ) from error
 
 
 def _file_name(name: str, suffix: str) -> str:

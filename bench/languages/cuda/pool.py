@@ -16,10 +16,12 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from ....store.errors import DeviceError
+from ...disk import KERNEL_BYTES, check_disk
 from .protocol import PREFIX, FrameError, body_length, decode, encode
 from .toolchain import INSTALL, Toolchain, find_toolchain
 from .worker import ANSWER_BYTES, FORK_AHEAD
@@ -105,7 +107,7 @@ class WorkerPool:
                     worker.close()
 
     def do(self, job: dict[str, Any], blobs: dict[str, bytes]) -> Outcome:
-        """One job of a kind that the workers know. Raises DeviceError where the machinery fails."""
+        """One job of a kind that the workers know. Raises DeviceError where the machinery fails or the disk is full."""
         if self._closed:
             raise DeviceError("the compile pool is closed", next_step="Make a new CompilePool.")
         worker = self._slots.get()
@@ -116,7 +118,10 @@ class WorkerPool:
                 worker.close()
                 worker = None
             worker = worker or _Worker(*self._command)
-            return worker.do(job, blobs)
+            outcome = worker.do(job, blobs)
+            if not outcome.ok:
+                check_disk(Path(tempfile.gettempdir()), KERNEL_BYTES)
+            return outcome
         finally:
             if worker is not None and (self._closed or not worker.alive()):
                 worker.close()

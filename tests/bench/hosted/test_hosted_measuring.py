@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -12,8 +14,8 @@ from kforecast.bench.hosted.lane import HostedLane
 from kforecast.bench.languages.torch import peer_kernel, reference_kernel
 from kforecast.bench.measuring import Job, measure
 from kforecast.bench.tasks.peers import peer_task
-from kforecast.store.errors import InputError
-from kforecast.store.models import Kernel, Measurement, Task
+from kforecast.store.errors import DeviceError, InputError
+from kforecast.store.models import Kernel, Launch, Measurement, Task
 from kforecast.tools.kernels import Asked, load_file
 
 TWO_OUTPUTS = """
@@ -205,6 +207,30 @@ def test_an_inline_extension_is_built_apart_once(
     broken = submitted(lane, EXTENSION.replace("x[i] *= 0.5f", "x[i] *= half"), path)
     assert broken.verdict == "compile_error"
     assert "half" in broken.diagnostics
+    monkeypatch.setattr("os.posix_fallocate", no_room)
+    with pytest.raises(DeviceError, match=r"no room to compile in \(No space left on device\)"):
+        submitted(lane, EXTENSION.replace("x[i] *= 0.5f", "x[i] *= full"), path)
+
+
+def no_room(*anything: object, **named: object) -> None:
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_a_cache_that_is_full_is_no_fault_of_the_build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made, cache = tmp_path / "made", tmp_path / "cache"
+    made.mkdir()
+    (made / "halve.so").write_bytes(b"machine code")
+    (made / "halve.o").write_bytes(b"not needed")
+    os.mkfifo(made / "pipe")
+    kernel = Kernel.make(language="torch", name="a.py", source="", launches=(Launch(entry="f", args=()),), task_id="")
+    builds = Builds(cache, "cpu")
+    with monkeypatch.context() as full:
+        full.setattr("shutil.copyfile", no_room)
+        with pytest.raises(DeviceError, match=r"the cache cannot be written \(.*No space left on device\)"):
+            builds.keep(kernel, made)
+    assert not builds.folder(kernel).exists()
+    builds.keep(kernel, made)
+    assert [path.name for path in builds.folder(kernel).iterdir()] == ["halve.so"]
 
 
 def test_nothing_is_left_after_crashes(lane: HostedLane, kernelbench: Path) -> None:
