@@ -103,6 +103,7 @@ def build_trusted(name: str, cache: Path) -> Path:
         command = [compiler.path, "-O2", "-w", "-o", "program", name, "-ldl"]
         outcome = run_limited(command, cwd=folder, deadline_s=60.0)
         if outcome.returncode != 0:
+            check_disk(folder.parent, KERNEL_BYTES)
             raise DeviceError(
                 f"a program of the cpu device does not compile ({name})",
                 value=outcome.output.strip()[:500],

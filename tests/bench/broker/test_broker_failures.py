@@ -153,6 +153,7 @@ def test_a_compiler_without_room_says_nothing_of_the_kernel(kernels: Kernels, tm
     probe = subprocess.run([*UNSHARE, mounted, "sh", str(temporary), "true"], capture_output=True, check=False)
     if probe.returncode != 0:
         pytest.skip(f"no namespaces here: {probe.stderr.decode().strip()}")
+    kernels.quick.write_text(kernels.quick.read_text() + "// another text than what is in the cache already\n")
     facts = [sys.executable, "-m", "kforecast", "facts", str(kernels.quick), "--json"]
     done = subprocess.run(
         [*UNSHARE, mounted, "sh", str(temporary), *facts], capture_output=True, text=True, check=False, timeout=60
