@@ -43,8 +43,8 @@ def check_python(source: str, name: str) -> None:
     except SyntaxError as error:
         text = (error.text or "").strip()
         raise InputError(
-            f"the file is no Python (line {error.lineno}): {error.msg}",
-            value=f"{name}:{error.lineno}: {text[:120]}",
+            "the file is no Python",
+            value=f"{name}:{error.lineno}:{error.offset}: error: {type(error).__name__}: {error.msg}: {text[:120]}",
             next_step="Correct it there.",
         ) from None
     except (ValueError, RecursionError, MemoryError) as error:

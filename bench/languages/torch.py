@@ -12,6 +12,7 @@ from ...store.errors import InputError
 from ...store.models import EntryFacts, Facts, Kernel, Launch, Problem, Task
 from ..tasks import gpumode, kernelbench
 from .build import Build
+from .located import syntax_error
 
 
 @cache
@@ -87,8 +88,10 @@ def compile_torch(kernel: Kernel) -> Build:
     try:
         tree = ast.parse(kernel.source, filename=kernel.name)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        line = f", line {error.lineno}" if isinstance(error, SyntaxError) and error.lineno else ""
-        text = f"{type(error).__name__}{line}: {getattr(error, 'msg', None) or error}"
+        if isinstance(error, SyntaxError):
+            text = syntax_error({kernel.name: kernel.source}, kernel.name, error)
+        else:
+            text = f"{kernel.name}: error: {type(error).__name__}: {error}"
         return Build(None, Facts(ok=False, error=text, toolchain=toolchain(), arch=platform.machine()), log=text)
     return Build(
         binary=None,

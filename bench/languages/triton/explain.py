@@ -9,14 +9,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from ..located import located, syntax_error
+
 _DIAGNOSTIC = re.compile(r"(?:\S*/)?([\w.-]+\.py):(\d+):(\d+): error: (.*)$")
 _STAGE = re.compile(r"Pipeline failed while executing \[`(\w+)`")
 _REPR = re.compile(r"^(\w+)\(([\"'])(.*)\2,?\)$", re.DOTALL)
 _MOST_CALLS = 5
 _MOST_MESSAGE = 2000
-
-_Texts = Mapping[str, str]
-"""Source texts by file name: the kernel file's first, then those of the files beside it."""
 
 
 def explain(error: BaseException, folder: Path, names: list[str], printed: str) -> str:
@@ -28,7 +27,7 @@ def explain(error: BaseException, folder: Path, names: list[str], printed: str) 
     texts = {name: (folder / name).read_text(errors="replace") for name in names}
     if isinstance(error, SyntaxError):
         name = _name(folder, error.filename) if error.filename else names[0]
-        return _located(texts, name, error.lineno, error.offset, f"SyntaxError: {error.msg}")
+        return syntax_error(texts, name, error)
     compilations = [link for link in _causes(error) if hasattr(link, "node") and hasattr(link, "src")]
     if compilations:
         return _of_compiler(compilations, texts)
@@ -37,7 +36,7 @@ def explain(error: BaseException, folder: Path, names: list[str], printed: str) 
     if found is not None:
         stage = _STAGE.search(printed[-_MOST_MESSAGE:])
         message = found[4] + (f" (in {stage[1]})" if stage else "")
-        return _located(texts, found[1], int(found[2]), int(found[3]) + 1, message)
+        return located(texts, found[1], int(found[2]), int(found[3]) + 1, message)
     said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     if isinstance(error, OSError) and error.errno == errno.EFBIG:
         said += " (it printed or wrote more than it may)"
@@ -46,7 +45,7 @@ def explain(error: BaseException, folder: Path, names: list[str], printed: str) 
     said = said[:_MOST_MESSAGE]
     frames = [(_name(folder, frame.filename), frame.lineno) for frame in traceback.extract_tb(error.__traceback__)]
     own = [(name, line) for name, line in frames if name in texts]
-    return _located(texts, *own[-1], None, said) if own else f"{names[0]}: error: {said}"
+    return located(texts, *own[-1], None, said) if own else f"{names[0]}: error: {said}"
 
 
 def _name(folder: Path, file: str) -> str:
@@ -63,7 +62,7 @@ def _causes(error: BaseException) -> list[BaseException]:
     return found
 
 
-def _of_compiler(links: list[BaseException], texts: _Texts) -> str:
+def _of_compiler(links: list[BaseException], texts: Mapping[str, str]) -> str:
     """Triton's CompilationErrors, from the kernel inwards: what the last says, where the last in these files is."""
     places = [place for link in links for place in [_place(link, texts)] if place is not None]
     last = links[-1]
@@ -72,12 +71,12 @@ def _of_compiler(links: list[BaseException], texts: _Texts) -> str:
     message = _REPR.sub(r"\1: \3", str(message))[:_MOST_MESSAGE]
     if not places:
         return f"{next(iter(texts))}: error: {message}"
-    said = _located(texts, *places[-1], message)
+    said = located(texts, *places[-1], message)
     calls = [f"called from {name}:{line}" for name, line, _ in reversed(places[:-1])]
     return "\n".join([said, *calls[:_MOST_CALLS]])
 
 
-def _place(link: BaseException, texts: _Texts) -> tuple[str, int, int] | None:
+def _place(link: BaseException, texts: Mapping[str, str]) -> tuple[str, int, int] | None:
     """File, line and column of a CompilationError. A node's line counts from the function's `def`, as the function's
     text was cut out of its file.
     """
@@ -90,14 +89,3 @@ def _place(link: BaseException, texts: _Texts) -> tuple[str, int, int] | None:
         if at >= 0:
             return name, text.count("\n", 0, at) + int(node.lineno), int(node.col_offset) + 1
     return None
-
-
-def _located(texts: _Texts, name: str, line: int | None, column: int | None, message: str) -> str:
-    lines = texts.get(name, "").splitlines()
-    where = f"{name}:{line}" + (f":{column}" if column else "")
-    said = f"{where}: error: {message}"
-    if line is None or not 1 <= line <= len(lines):
-        return said
-    text = lines[line - 1]
-    marker = f"\n    {' ' * (column - 1)}^" if column and column <= len(text) + 1 else ""
-    return f"{said}\n    {text}{marker}"

@@ -93,7 +93,10 @@ def test_an_exception_is_told_with_its_place(lane: HostedLane, kernelbench: Path
 
 def test_wrong_syntax_and_a_failing_import_do_not_load(lane: HostedLane, kernelbench: Path) -> None:
     path = kernelbench / "norm_and_parts.py"
-    assert submitted(lane, "class ModelNew(:\n    pass\n", path).verdict == "compile_error"
+    syntax = submitted(lane, "import torch\nclass ModelNew(:\n    pass\n", path)
+    assert syntax.verdict == "compile_error"
+    assert "submission.py:2:16: error: SyntaxError: " in syntax.reason
+    assert syntax.diagnostics.splitlines()[1:] == ["    class ModelNew(:", "                   ^"]
     missing = submitted(lane, "import no_such_module\n" + TWO_OUTPUTS, path)
     assert missing.verdict == "compile_error"
     assert "no_such_module" in missing.reason
