@@ -13,14 +13,13 @@ from pydantic import BaseModel, ConfigDict
 from ..bench.header.block import find_header
 from ..bench.header.files import language_of_file, read_includes, read_source
 from ..bench.labels import Label, kernel_labels, labels
-from ..bench.tasks.load import resolve_task
 from ..store import kernels, measurements, programs, tasks
 from ..store.database import Store
 from ..store.errors import InputError, KforecastError
 from ..store.models import Facts, Kernel, Language, Task
 from .checked import checked, not_defended
 from .facts import DEFAULT_ARCH, facts_of
-from .kernels import Asked, find_kernel, load_file
+from .kernels import Asked, find_kernel, load_file, task_named
 
 Progress = Callable[[str], None]
 
@@ -83,7 +82,7 @@ def audit(
     if find_header(source, language) is not None:
         named = load_file(path, Asked(task))
         return _of_kernel(named.called, named.kernel, named.task, compile_it, arch)
-    chosen = None if task is None else resolve_task(task, None)
+    chosen = None if task is None else task_named(task)
     found = [*labels(source, language, None, chosen)]
     for text in read_includes(source, (), path.parent).values() if language in ("c", "cuda") else ():
         found += labels(text, language, None, chosen)

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from ..bench.devices.catalogue import device_kind, normal_name
+from ..bench.header.block import find_header
+from ..bench.header.files import SUFFIXES, language_of_file, read_source
 from ..bench.header.load import Geometry, load_kernel
 from ..bench.header.options import is_cpp
 from ..bench.languages.c import toolchain as c_toolchain
@@ -86,7 +88,7 @@ def load_file(named: str | Path, asked: Asked) -> Named:
     """The kernel of a path or a source text, its id stamped with the toolchain that will compile it here."""
     if asked.admit is not None and (isinstance(named, Path) or "\n" not in named):
         asked.admit(Path(named))
-    task = None if asked.task is None else _resolve(asked.task, None, asked)
+    task = None if asked.task is None else task_named(asked.task, asked)
     peer = load_peer(named, task, asked.admit)
     if peer is not None:
         return Named(*peer)
@@ -102,6 +104,21 @@ def load_file(named: str | Path, asked: Asked) -> Named:
     )
     called = str(named) if isinstance(named, Path) or "\n" not in named else loaded.kernel.name
     return Named(stamp(loaded.kernel), loaded.task, called, loaded.warnings)
+
+
+def task_named(named: str, asked: Asked | None = None) -> Task:
+    """The task of a built-in name, a task file, a folder with one, another bench's problem, or a kernel file, whose
+    header says its task. Raises InputError.
+    """
+    asked = asked or Asked()
+    path = Path(os.path.expanduser(named))  # noqa: PTH111 -- Path raises for users that are not there
+    if path.suffix.lower() in SUFFIXES and os.path.isfile(path):  # noqa: PTH113 -- no error for any text
+        if asked.admit is not None:
+            asked.admit(path)
+        language = language_of_file(path)
+        if language != "torch" or find_header(read_source(path), language) is not None:
+            return load_file(path, Asked(admit=asked.admit, known=asked.known)).task
+    return _resolve(named, None, asked)
 
 
 def _resolve(spec: str | dict[str, Any], folder: Path | None, asked: Asked) -> Task:

@@ -10,7 +10,6 @@ from typing import get_args
 
 from pydantic import BaseModel, ConfigDict
 
-from ..bench.header.block import find_header
 from ..bench.room import check_room
 from ..bench.tasks.builtin import (
     SUFFIX,
@@ -21,12 +20,10 @@ from ..bench.tasks.builtin import (
     builtin_task,
 )
 from ..bench.tasks.floor import compulsory_bytes, operations
-from ..bench.tasks.load import load_task
 from ..store.errors import InputError, UnsupportedError
 from ..store.models import Case, Precision, Task, Tensor
-from .kernels import Asked, load_file
+from .kernels import task_named
 
-KERNEL_SUFFIXES = (".c", ".cc", ".cpp", ".cxx", ".cu", ".py")
 LANGUAGES: tuple[ShippedLanguage, ...] = get_args(ShippedLanguage)
 ROLES: tuple[ShippedRole, ...] = get_args(ShippedRole)
 
@@ -94,7 +91,7 @@ def show_task(name_or_path: str) -> TaskDetail:
     """One task: a built-in name, a `.toml` file, a folder with a `task.toml`, or a kernel file, whose header says its
     task. Raises InputError.
     """
-    task = _task_of(name_or_path)
+    task = task_named(name_or_path)
     if task.problem is not None:
         raise UnsupportedError(
             "what another bench's problem computes stands in its own files",
@@ -181,7 +178,7 @@ def check_task(name_or_path: str, *, on_progress: Callable[[str], None] = lambda
     """
     from ..bench.correctness.nulls import null_outputs, passing_nulls
 
-    task = _task_of(name_or_path)
+    task = task_named(name_or_path)
     if task.problem is not None:
         raise UnsupportedError(
             "problems of other benches are checked when they are measured",
@@ -199,16 +196,6 @@ def check_task(name_or_path: str, *, on_progress: Callable[[str], None] = lambda
         caught.update(nulls - passing_nulls(task, case, seed))
     lines = tuple(NullLine(null=null, caught=caught[null], cases=cases) for null, cases in tried.items())
     return TaskCheck(name=task.name, testable=all(line.caught for line in lines), nulls=lines)
-
-
-def _task_of(name_or_path: str) -> Task:
-    path = Path(name_or_path)
-    if path.suffix not in KERNEL_SUFFIXES or not path.is_file():
-        return load_task(name_or_path)
-    source = path.read_text(encoding="utf-8", errors="replace")
-    if find_header(source, "triton" if path.suffix == ".py" else "c") is None:
-        return load_task(name_or_path)  # a problem of another bench, or an error that says what a task file is
-    return load_file(name_or_path, Asked()).task
 
 
 def signature(task: Task) -> str:

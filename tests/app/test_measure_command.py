@@ -109,6 +109,16 @@ def test_several_files_are_ranked_and_nobody_is_lost(kernels: dict[str, str], ca
     assert results[3]["error"] == "InputError"
 
 
+def test_the_task_may_be_that_of_another_kernel_file(kernels: dict[str, str], tmp_path: Path, capsys: Capture) -> None:
+    own = tmp_path / "own.c"
+    own.write_text("/* kforecast 1\n" + HEADER[HEADER.index("[[launch]]") :] + RIGHT)
+    assert measure(str(own), "--task", kernels["slow"], "--baseline", kernels["slow"], "--json") == 0
+    assert answer(capsys)["task"] == "double"
+    (tmp_path / "bare.c").write_text(RIGHT)
+    assert measure(str(own), "--task", str(tmp_path / "bare.c")) == 2
+    assert "header" in capsys.readouterr().err
+
+
 def test_several_files_as_a_page(kernels: dict[str, str], capsys: Capture) -> None:
     assert measure(kernels["right"], kernels["wrong"], "--baseline", kernels["slow"]) == 1
     page = click.unstyle(capsys.readouterr().out)
