@@ -22,8 +22,8 @@ from ..faults import KernelFault
 from ..header.signature import Signature
 from ..lane import Inspection, Tool
 from ..lane import Program as Compiled
-from ..languages.build import Build
-from ..languages.torch import compile_torch, torch_version
+from ..languages.build import Build, check_toolchain
+from ..languages.torch import compile_torch, toolchain, torch_version
 from .builds import Builds
 from .defences import Defences
 from .helpers import OracleProcess, Zygote, require_torch
@@ -118,6 +118,7 @@ class HostedLane:
         Raises UnsupportedError for every other language.
         """
         if kernel.language == "torch":
+            check_toolchain(kernel, toolchain())
             return compile_torch(kernel)
         if self.kind == "cpu" or kernel.language == "c":
             raise UnsupportedError(

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from ...store.errors import InputError
-from ...store.models import Dtype, Facts
+from ...store.errors import DeviceError, InputError
+from ...store.models import Dtype, Facts, Kernel
 from ..header.plan import PlannedLaunch, PointerArg, ScalarArg
 
 MOST_SCRATCH = 1 << 30
@@ -131,3 +131,15 @@ class Build:
             if placed is not None:
                 return form, placed
         raise AssertionError(f"no form for launch {number}: every case of the task had one when it was compiled")
+
+
+def check_toolchain(kernel: Kernel, here: str) -> None:
+    """Raises DeviceError where the toolchain in the kernel's id is not the one that compiles here: what is measured
+    under an id is what that toolchain made.
+    """
+    if kernel.toolchain not in ("", here):
+        raise DeviceError(
+            "the kernel's id belongs to a compiler that is not here",
+            value=f"{kernel.toolchain}; here is {here}",
+            next_step="Give the kernel's file: its id then follows from the compiler that is here.",
+        )

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ....store.errors import DeviceError, InputError, UnsupportedError
+from ....store.errors import InputError, UnsupportedError
 from ....store.models import Case, Kernel, Mismatch, Task
 from ....store.models import Lane as LaneName
 from ...correctness.gate import Expectation, expect
@@ -22,7 +22,7 @@ from ...header.expression import evaluate
 from ...header.plan import plan_launches
 from ...header.signature import Signature
 from ...lane import Inspection, Program, Progress, Tool
-from ...languages.build import Build
+from ...languages.build import Build, check_toolchain
 from ...languages.c import COMPILE_DEADLINE_S, compile_c
 from ...room import check_room
 from ...tasks.inputs import make_inputs
@@ -94,12 +94,7 @@ class CpuLane:
             deadline_s=self._compile_deadline_s,
             fenced=self._defences.compiler,
         )
-        if kernel.toolchain not in ("", build.facts.toolchain):
-            raise DeviceError(
-                "the kernel's id belongs to a compiler that is not here",
-                value=f"{kernel.toolchain}; here is {build.facts.toolchain}",
-                next_step="Give the kernel's file: its id then follows from the compiler that is here.",
-            )
+        check_toolchain(kernel, build.facts.toolchain)
         return build
 
     def floor_us(self, task: Task, case: Case) -> float | None:

@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from ....store.models import Kernel, Task
 from ...header.entry import instantiate
 from ...header.signature import Signature
-from ...languages.build import Build
+from ...languages.build import Build, check_toolchain
 from ...languages.cuda.compile import compile_cuda
+from ...languages.cuda.pool import shared_pool
 from ...languages.triton.compile import compile_triton
+from ...languages.triton.pool import shared_triton_pool
 from .device import DeviceFacts
 
 COMPILE_S = 60.0
@@ -29,12 +31,14 @@ def compile_for(
     deadline_s: float = COMPILE_S,
 ) -> Build:
     """Compile with NVRTC or Triton for a GPU's architecture, in the sandboxed pool. Needs no device. task: see
-    `bench.lane.Lane.compile`.
+    `bench.lane.Lane.compile`. Raises DeviceError where the toolchain in the kernel's id is not the one here.
     """
     constants = constants_of(facts)
     if kernel.language == "triton":
         assert task is not None, "Triton kernels are compiled for a task's cases"
+        check_toolchain(kernel, shared_triton_pool().toolchain.identity)
         return compile_triton(kernel, task, signatures, arch=facts.arch, constants=constants)
+    check_toolchain(kernel, shared_pool().toolchain.identity)
     names = {}
     for launch in kernel.launches:
         names[launch.entry] = instantiate(launch.entry, signatures, {**constants, **kernel.tunables}).expression
