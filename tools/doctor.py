@@ -20,7 +20,7 @@ from ..bench.languages.c import find_compiler
 from ..bench.languages.cuda.toolchain import find_toolchain
 from ..bench.languages.triton.toolchain import find_triton
 from ..store.database import Store
-from ..store.errors import KforecastError
+from ..store.errors import DeviceError, KforecastError
 from ..store.faults import StoreMissing
 from ..store.paths import CACHE_VARIABLE, RUNTIME_VARIABLE, cache_path, runtime_path, store_path
 from ..store.profiles import Profile
@@ -151,7 +151,8 @@ def _compilers() -> Iterator[Check]:
             compiler = find_compiler(cpp)
             yield _check("compilers", name, "ok", f"{compiler.version} ({compiler.path})")
         except KforecastError as error:
-            yield _check("compilers", name, "note" if cpp else "problem", "none found", error.next_step)
+            why = "none found" if isinstance(error, DeviceError) else f"{error.what}: {error.value}"
+            yield _check("compilers", name, "note" if cpp else "problem", why, error.next_step)
     try:
         yield _check("compilers", "Triton", "ok", find_triton().version)
     except KforecastError as error:

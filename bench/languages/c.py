@@ -13,9 +13,10 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib import resources
+from itertools import chain
 from pathlib import Path
 
-from ...store.errors import DeviceError
+from ...store.errors import DeviceError, InputError
 from ...store.models import Dtype, EntryFacts, Facts, Kernel
 from ...store.paths import writing_to_cache
 from .. import devices
@@ -46,12 +47,19 @@ class Compiler:
 def find_compiler(cpp: bool = False, version: str = "") -> Compiler:
     """The compiler that $CC (or $CXX) names, else gcc, cc, clang; of all of them the first of `version`, where one is.
 
-    Raises DeviceError where there is none at all.
+    Raises InputError where the variable names none, DeviceError where there is none at all.
     """
     variable = "CXX" if cpp else "CC"
-    names = (os.environ.get(variable, ""), *(("g++", "c++", "clang++") if cpp else ("gcc", "cc", "clang")))
-    first: Compiler | None = None
-    for compiler in _compilers(*names):
+    named = os.environ.get(variable, "")
+    first = next(_compilers(named), None)
+    if named and first is None:
+        raise InputError(
+            f"${variable} names no {'C++' if cpp else 'C'} compiler that runs here",
+            value=named,
+            next_step=f"Set {variable} to one path or name, without options, or unset it.",
+        )
+    names = ("g++", "c++", "clang++") if cpp else ("gcc", "cc", "clang")
+    for compiler in chain([first] if first else [], _compilers(*names)):
         if version in ("", compiler.version):
             return compiler
         first = first or compiler
@@ -59,7 +67,7 @@ def find_compiler(cpp: bool = False, version: str = "") -> Compiler:
         return first
     raise DeviceError(
         f"no {'C++' if cpp else 'C'} compiler found",
-        value=os.environ.get(variable) or "gcc, cc, clang",
+        value=", ".join(names),
         next_step=f"Install gcc (`apt install gcc g++`, `dnf install gcc gcc-c++`) or point ${variable} at a compiler.",
     )
 

@@ -171,6 +171,25 @@ def test_doctor_without_a_compiler_says_how_to_get_one(monkeypatch: pytest.Monke
     assert "devices that can measure now: none" in page
 
 
+def test_a_variable_that_names_no_compiler_is_not_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    from kforecast.bench.languages import c
+
+    kernel = tmp_path / "softmax.c"
+    run(["tasks", "copy", "softmax_rows", str(kernel)])
+    capsys.readouterr()
+    c.find_compiler.cache_clear()
+    monkeypatch.setenv("CC", "no-such-gcc -O3")
+    try:
+        assert run(["facts", str(kernel)]) == 2
+        assert "$CC names no C compiler that runs here: no-such-gcc -O3" in capsys.readouterr().err
+        assert run(["doctor"]) == 4
+        assert "$CC names no C compiler that runs here: no-such-gcc -O3" in capsys.readouterr().out
+    finally:
+        c.find_compiler.cache_clear()
+
+
 def test_doctor_says_which_place_cannot_be_written(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: Capture
 ) -> None:
