@@ -45,8 +45,10 @@ def export_command(
     """
     from ..store.database import Store
     from ..store.exchange import Filters, export
+    from ..tools.filters import check_task
 
     with Store.open_readonly() as store:
+        check_task(store, task)
         filters = Filters(task=task, device=device, since=_moment(since))
         counts = export(store, path, filters=filters, format=file_format, overwrite=overwrite)
     if as_json:

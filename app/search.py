@@ -61,7 +61,14 @@ def run_command(
 
     config = load_config()
     given["device"] = given["device"] or config.device
-    result = start(seed, budget=budget, verify=not no_verify, detached=not foreground, **given)
+    begun: list[str] = []
+    given |= {"verify": not no_verify, "detached": not foreground, "on_begun": begun.append}
+    try:
+        result = start(seed, budget=budget, **given)
+    except KeyboardInterrupt:
+        for search_id in begun:
+            click.echo(f"\nThe search rests; to go on with it: kforecast search resume {search_id}", err=True)
+        raise
     if not (detach or foreground):
         result = _follow(result)
     return _tell(result, as_json)

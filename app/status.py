@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import click
 
-from ..store.errors import InputError
+from ..store.errors import InputError, StoreError
 from .exits import EPILOG
 from .output import json_option, print_json
 
@@ -42,8 +44,11 @@ def status_command(
         return
     if follow:
         from ..tools.following import Follower
+        from ..tools.status import status
         from .follow import follow as follow_store
 
+        with suppress(StoreError):  # what the store is in, the follower tells, and waits
+            status(limit=1, task=task)  # says so where there is no such task
         follow_store(Follower(task=task, device=device), limit=limit, plain=plain, as_json=as_json)
         return
     if plain:

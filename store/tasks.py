@@ -30,3 +30,8 @@ def find(store: Store, *, name: str | None = None, limit: int | None = None) -> 
     """Tasks by name, each name's newest first."""
     where, parameters = ([], []) if name is None else (["name = ?"], [name])
     return TABLE.find(store, where, parameters, order="name, seq DESC", limit=limit)
+
+
+def names(store: Store) -> list[str]:
+    """The names of all tasks, in order."""
+    return [str(name) for (name,) in store.read("SELECT DISTINCT name FROM tasks ORDER BY name")]

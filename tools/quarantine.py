@@ -11,6 +11,7 @@ from ..store.database import Store
 from ..store.errors import InputError
 from ..store.faults import StoreMissing
 from ..store.models import Measurement
+from .filters import check_task
 
 
 class QuarantineLine(BaseModel):
@@ -31,12 +32,16 @@ class QuarantineLine(BaseModel):
 
 
 def quarantined(*, task: str | None = None, device: str | None = None, limit: int | None = 50) -> list[QuarantineLine]:
-    """The quarantined measurements, newest first; none where there is no store yet."""
+    """The quarantined measurements, newest first; none where there is no store yet.
+
+    Raises InputError for a task that there is not.
+    """
     try:
         store = Store.open_readonly()
     except StoreMissing:
         return []
     with store:
+        check_task(store, task)
         found = measurements.find(store, task=task, device=device, quarantined=True, limit=limit)
         return [_line(store, measurement) for measurement in found]
 

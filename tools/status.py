@@ -13,6 +13,7 @@ from ..store.errors import InputError
 from ..store.faults import StoreMissing
 from ..store.models import Comparison, Measurement, Request, RequestState, Verdict
 from ..store.paths import runtime_dir, store_path
+from .filters import check_task
 from .hits import forecast_hit
 from .results import MeasureResult, measure_result, pending_result
 
@@ -73,13 +74,17 @@ class Status(BaseModel):
 
 
 def status(*, limit: int = 10, task: str | None = None, device: str | None = None) -> Status:
-    """The last `limit` measurements of a task and device (None: all), what is unfinished, and who holds devices."""
+    """The last `limit` measurements of a task and device (None: all), what is unfinished, and who holds devices.
+
+    Raises InputError for a task that there is not.
+    """
     path = store_path()
     try:
         store = Store.open_readonly(path)
     except StoreMissing:
         return Status(store=str(path), store_exists=False, holders=holders(), unfinished=(), measurements=())
     with store:
+        check_task(store, task)
         return status_of(store, limit=limit, task=task, device=device)
 
 

@@ -81,6 +81,18 @@ def test_status_filters(stored: Measurement, capsys: Capture) -> None:
     assert now["measurements"] == []
 
 
+@pytest.mark.parametrize("command", ["status", "status --follow", "quarantine list", "export rows.jsonl"])
+def test_a_filter_for_a_task_that_there_is_not_is_bad_input(
+    stored: Measurement, command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run([*command.split(), "--task", "sofmax_row"]) == 2
+    told = capsys.readouterr().err
+    assert "no such task, built in or in the store: sofmax_row" in told
+    assert "Did you mean softmax_rows" in told
+    assert list(tmp_path.glob("*.jsonl")) == []
+
+
 def test_status_of_one_measurement_is_its_answer(stored: Measurement, capsys: Capture) -> None:
     assert run(["status", stored.id]) == 0
     page = capsys.readouterr().out

@@ -10,6 +10,7 @@ import pytest
 from kforecast.app import main
 from kforecast.app.search_report_page import search_report_page
 from kforecast.app.search_view import view_lines
+from kforecast.store import searches
 from kforecast.store.database import Store
 from kforecast.tools.search.report import report_of
 from kforecast.tools.search.use import look
@@ -37,6 +38,20 @@ def test_a_search_is_told_on_a_page(capsys: Capture) -> None:
     page = capsys.readouterr().out
     assert "8 of 8 measurements" in page and "next" in page
     assert page.isascii() and max(map(len, page.splitlines())) <= 80
+
+
+def test_a_search_that_is_interrupted_in_the_foreground_names_itself(
+    monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    def interrupted(store: Store, search_id: str) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("kforecast.tools.search.use.work_in", interrupted)
+    assert run("run", "gemv", "--device", POOL, "--budget", "8m", "--foreground") == 130
+    told = capsys.readouterr().err
+    with Store.open_readonly() as store:
+        (begun,) = searches.recent(store, 10)
+    assert f"kforecast search resume {begun.id}" in told
 
 
 def test_searches_are_listed(capsys: Capture, search_id: str) -> None:

@@ -70,6 +70,7 @@ def start(
     detached: bool = True,
     consent: bool = False,
     store: Store | None = None,
+    on_begun: Callable[[str], None] = lambda search_id: None,
     **config: Any,
 ) -> SearchResult:
     """Begin a search from a seed kernel (id, path or source text) and return at once; a worker of its own does the
@@ -77,13 +78,14 @@ def start(
 
     budget: as a `Budget` or as the command line writes it. config: fields of `SearchConfig` (policy, generator,
     forecaster, model, random_seed, …). consent: the user agrees that sources go to the hosted models among them.
-    detached: False works in this process until the search ends.
+    detached: False works in this process until the search ends. on_begun: told the search's id before that.
     Raises InputError and UnsupportedError for what is wrong with seed, names, budget or their combination.
     """
     opened = store or Store.open()
     try:
         earlier = None if request_key is None else searches.by_key(opened, request_key)
         search = earlier or _begun(opened, seed, budget, task, device, request_key, consent, config)
+        on_begun(search.id)
         if detached:
             if search.state not in ENDED:
                 ensure_worker(opened, search.id)
