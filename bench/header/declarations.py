@@ -41,6 +41,19 @@ def c_signatures(sources: Iterable[str], *, cuda: bool) -> tuple[Signature, ...]
     return tuple(found.values())
 
 
+def c_hidden(sources: Iterable[str], *, cuda: bool) -> dict[str, str]:
+    """Functions that are defined but are no entry points, by name: why they are none, as `it is static`."""
+    macros: dict[str, list[Token]] = {}
+    types = TypeNames()
+    found: dict[str, str] = {}
+    for source in sources:
+        walker = _Walker(list(_expanded(_live_tokens(source), macros)), types, cuda)
+        for _ in walker.walk():
+            pass
+        found |= walker.hidden
+    return found
+
+
 def _live_tokens(source: str) -> Iterator[Token]:
     """Tokens without comments and without the branches that `#if 0` or `#if 1` rules out; all others stay."""
     # For every open #if: whether its current branch is dead, and whether one of its branches is known to be taken.
@@ -108,6 +121,8 @@ class _Walker:
     position: int = 0
     scopes: list[str] = field(default_factory=list)
     """Open namespaces and `extern "C"` blocks, the latter as `extern`."""
+    hidden: dict[str, str] = field(default_factory=dict)
+    """Functions that were passed, by name, and why they are no entry points."""
 
     def walk(self) -> Iterator[Signature]:
         declaration: list[Token] = []
@@ -132,8 +147,11 @@ class _Walker:
                     if head is None and declaration:
                         has_body = True
                         continue
-                    if head is not None and self._is_entry(head):
+                    why = None if head is None else self._why_hidden(head)
+                    if head is not None and why is None:
                         yield self._signature(head)
+                    elif head is not None and why:
+                        self.hidden[head.name.text] = why
             elif sign == "}" and self.scopes:
                 self.scopes.pop()
             elif sign == ";" and not has_body:
@@ -148,11 +166,18 @@ class _Walker:
                 depth += (token.text == "{") - (token.text == "}")
             self.position += 1
 
-    def _is_entry(self, head: _Head) -> bool:
+    def _why_hidden(self, head: _Head) -> str | None:
+        """Why a function is no entry point; empty where it may not even be a function. None: it is one."""
         if self.cuda:
-            return "__global__" in head.specifiers
-        hidden = not _INTERNAL.isdisjoint(head.specifiers) or "" in self.scopes
-        return not hidden and head.template is None and bool(head.specifiers) and head.name.text != "main"
+            return None if "__global__" in head.specifiers else "it is not __global__"
+        internal = sorted(_INTERNAL.intersection(head.specifiers) - {"::"})
+        if internal:
+            return f"it is {internal[-1]}"
+        if "" in self.scopes:
+            return "it is in an unnamed namespace"
+        if head.template is not None:
+            return "it is a template"
+        return None if head.specifiers and "::" not in head.specifiers and head.name.text != "main" else ""
 
     def _signature(self, head: _Head) -> Signature:
         problems: list[str] = []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +20,13 @@ from .header import Header, check_launch_names, parse_header, unused_tunables
 from .options import DEFAULT_CPP_STANDARD, TRITON_OPTIONS, check_options, is_cpp, labels
 from .python_signature import check_python
 from .scaffold import scaffold
-from .signature import Signature, signatures
+from .signature import Signature, hidden_functions, signatures
 from .tokens import tokens
 
 __all__ = ["Geometry", "LoadedKernel", "load_kernel"]
+
+_Hidden = Callable[[], Mapping[str, str]]
+"""See `hidden_functions`: asked for only where it may explain something."""
 
 
 @dataclass(frozen=True)
@@ -93,14 +97,18 @@ def load_kernel(
         found = signatures(source, language, includes)
     if header is not None and language == "triton":
         includes = read_includes("", header.include, folder, roots)
+    hidden = partial(hidden_functions, source, language, includes)
     # A bare C function of a known task may need no launch at all: entry and args follow from its names.
     guessed = header is None and not geometry
     if guessed and not (language == "c" and task is not None):
-        raise _bare(name, language, found, task, known_tasks)
+        raise _bare(name, language, found, hidden, task, known_tasks)
+    asked = [launch.entry for launch in header.launches] if header is not None else []
+    asked += [geometry.entry] if geometry is not None and geometry.entry is not None else []
+    _check_hidden(asked, found, hidden)
     try:
         launches = _launches(header, geometry or Geometry(), found, override=override, task=task, language=language)
     except InputError as error:
-        raise (_bare(name, language, found, task, known_tasks) if guessed else error) from None
+        raise (_bare(name, language, found, hidden, task, known_tasks) if guessed else error) from None
     chosen = _task(header, task, override, resolve_task, folder)
     tune = header.tune if header is not None else Tune()
     scratch = header.scratch if header is not None else ()
@@ -169,10 +177,12 @@ def _bare(
     name: str,
     language: Language,
     found: Sequence[Signature],
+    hidden: _Hidden,
     task: Task | None,
     known_tasks: Callable[[], Sequence[Task]] | None,
 ) -> InputError:
-    listed = "; ".join(f"line {entry.line}: {entry}" for entry in found) or "none that we understand"
+    others = "".join(f"; not {function}: {why}" for function, why in ({} if found else hidden()).items())
+    listed = "; ".join(f"line {entry.line}: {entry}" for entry in found) or f"none that we understand{others}"
     triton = language == "triton"
     proposal = scaffold(language, found, task, known_tasks() if known_tasks is not None and task is None else ())
     return InputError(
@@ -247,6 +257,19 @@ def _options(language: Language, header: Header | None, further: Sequence[str], 
             )
         return chosen
     return check_options([*chosen, DEFAULT_CPP_STANDARD], language)
+
+
+def _check_hidden(entries: Sequence[str], found: Sequence[Signature], hidden: _Hidden) -> None:
+    for entry in entries:
+        base = split_entry(entry)[0]
+        known = any(base in (signature.name, signature.name.rpartition("::")[2]) for signature in found)
+        why = None if known else hidden().get(base)
+        if why is not None:
+            raise InputError(
+                f"the entry cannot be launched by its name: {why}",
+                value=base,
+                next_step="Change that in the file, or launch another function.",
+            )
 
 
 def _check_linkage(launches: Sequence[Launch], found: Sequence[Signature]) -> None:

@@ -70,6 +70,15 @@ def signatures(source: str, language: Language, includes: Mapping[str, str] | No
     return _cached(source, language, tuple((includes or {}).values()))
 
 
+def hidden_functions(source: str, language: Language, includes: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Functions of a C or CUDA source that are no entry points, by name: why they are none, as `it is static`."""
+    if language not in ("c", "cuda"):
+        return {}
+    from .declarations import c_hidden
+
+    return c_hidden((*(includes or {}).values(), source), cuda=language == "cuda")
+
+
 @lru_cache(maxsize=512)  # kernels compiled ahead come again when they are measured
 def _cached(source: str, language: Language, includes: tuple[str, ...]) -> tuple[Signature, ...]:
     if language in ("c", "cuda"):

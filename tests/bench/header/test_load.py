@@ -271,6 +271,16 @@ def test_entries_must_be_in_the_file(load: Load, softmax_source: str) -> None:
         load(softmax_source.replace("(BLOCK) softmax_rows", "(BLOCK) softmax_row"))
 
 
+def test_a_function_that_cannot_be_launched_by_its_name_says_why(load: Load, softmax_source: str) -> None:
+    with pytest.raises(InputError, match=r"cannot be launched by its name: it is not __global__: softmax_rows"):
+        load(softmax_source.replace("__global__", "__device__"), language="cuda")
+    static = C_FILE + C_KERNEL.replace("void", "static void")
+    with pytest.raises(InputError, match=r"cannot be launched by its name: it is static: "):
+        load(static)
+    with pytest.raises(InputError, match=r"Kernels found: none that we understand; not \w+: it is static"):
+        load(C_KERNEL.replace("void", "static void"), language="c")
+
+
 def test_warnings(load: Load, softmax_source: str) -> None:
     unused = softmax_source.replace("VEC;", "1;").replace("* VEC) y", ") y")
     assert load(unused).warnings == ("Tunable VEC is used by no launch and not by the code.",)
