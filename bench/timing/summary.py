@@ -4,6 +4,7 @@ flags.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import geometric_mean
@@ -19,6 +20,8 @@ HOST_LIMIT = 10.0
 """A time below so many times the spread of the null candidate's round trip is the host's as much as the kernel's."""
 MOST_DISCARDED = 0.2
 """Share of discarded samples above which a comparison is unclear: what is left may be a biased choice."""
+_SEEN_LOG2 = math.log2(1.005)
+"""Differences between ratios below this are not seen where two digits after the point are printed."""
 
 
 @dataclass(frozen=True)
@@ -118,7 +121,9 @@ def summarise(
         noise=noise,
         discarded_share=discarded,
         host_limited=host_limited,
-        notes=tuple(_notes(plan, stop, noise, discarded=discarded, host_limited=host_limited, blocks=len(ratios))),
+        notes=tuple(
+            _notes(plan, stop, noise, centers, discarded=discarded, host_limited=host_limited, blocks=len(ratios))
+        ),
     )
 
 
@@ -147,7 +152,14 @@ def _geometric(times: Sequence[Interval | None]) -> float | None:
 
 
 def _notes(
-    plan: SamplingPlan, stop: Stop | None, noise: Noise, *, discarded: float, host_limited: bool, blocks: int
+    plan: SamplingPlan,
+    stop: Stop | None,
+    noise: Noise,
+    centers: Sequence[float],
+    *,
+    discarded: float,
+    host_limited: bool,
+    blocks: int,
 ) -> Iterator[str]:
     if stop is not None and stop.reason == "time cap":
         yield f"the time cap of {plan.time_cap_s:g} s ended it after {blocks} of up to {plan.most_blocks} blocks"
@@ -159,6 +171,13 @@ def _notes(
         yield f"{discarded:.0%} of the samples were discarded: inconclusive"
     if host_limited:
         yield "host-limited: so short that waking its process blurs the time; go by the ratio, not by the microseconds"
+    if stop is not None and not stop.censored and centers:
+        outside = max(min(centers) - stop.interval.center, stop.interval.center - max(centers))
+        if outside > _SEEN_LOG2:
+            yield (
+                f"S over all cases is {2**stop.interval.center:.4g} while the cases' own are {2 ** min(centers):.4g} "
+                f"to {2 ** max(centers):.4g}: each is a middle over blocks of its own, and the machine was loud"
+            )
     noisy = too_noisy_for(100 * plan.tie_margin, noise, plan.most_blocks)
     if noisy is not None:
         yield noisy

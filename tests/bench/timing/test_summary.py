@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -70,6 +71,23 @@ def test_known_times_and_ratios_come_out() -> None:
     assert result.noise_pct is not None
     assert 0.0 < result.noise_pct < 0.3
     assert result.notes == ()
+
+
+def test_a_headline_outside_of_what_the_cases_say_is_explained() -> None:
+    calm = sampled((1.0, 1.0), sigma=1e-6)
+    loud = []
+    for number, block in enumerate(calm.blocks):
+        case = number // 2  # of whose baseline the first four blocks hold a hiccup: two blocks each
+        hiccup = ("baseline", case)
+        samples = [
+            replace(one, cold_ns=16 * one.cold_ns) if (one.side, one.case_index) == hiccup else one
+            for one in block.samples
+        ]
+        loud.append(replace(block, samples=tuple(samples)))
+    result = measured(replace(calm, blocks=tuple(loud)))
+    assert result.log2_speedup == pytest.approx(1.0, abs=0.01)
+    assert [case.log2_speedup.center for case in result.cases if case.log2_speedup] == pytest.approx([0, 0], abs=0.01)
+    assert any(note.startswith("S over all cases is 2 while the cases' own are 1 to 1: ") for note in result.notes)
 
 
 def test_equal_sides_tie() -> None:
