@@ -171,7 +171,7 @@ def _notes(
         yield f"{discarded:.0%} of the samples were discarded: inconclusive"
     if host_limited:
         yield "host-limited: so short that waking its process blurs the time; go by the ratio, not by the microseconds"
-    if stop is not None and not stop.censored and centers:
+    if stop is not None and stop.interval is not None and not stop.censored and centers:
         outside = max(min(centers) - stop.interval.center, stop.interval.center - max(centers))
         if outside > _SEEN_LOG2:
             yield (
