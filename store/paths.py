@@ -11,7 +11,7 @@ import shutil
 import stat
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import platformdirs
@@ -139,7 +139,8 @@ def _from_variable(variable: str) -> Path | None:
         return None
     path = Path(value)
     if value.startswith("~"):
-        path = path.expanduser()
+        with suppress(RuntimeError):  # of a user that there is not: it stays a relative path, and is refused
+            path = path.expanduser()
     if not path.is_absolute():
         raise InputError(
             f"{variable} is a relative path, so each working directory would get its own",

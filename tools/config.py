@@ -66,14 +66,18 @@ def _roots(value: object) -> tuple[Path, ...]:
     parts = value.split(os.pathsep) if isinstance(value, str) else value
     if not isinstance(parts, list) or not all(isinstance(part, str) and part for part in parts):
         raise ValueError("a list of folders")
-    return tuple(Path(part).expanduser().absolute() for part in parts)
+    try:
+        return tuple(Path(part).expanduser().absolute() for part in parts)
+    except RuntimeError:  # `~NAME/...` of a user that there is not
+        raise ValueError("a list of folders, each of a user that there is") from None
 
 
 def _keys(value: object) -> dict[str, str]:
     if isinstance(value, str):
-        value = dict(part.strip().split("=", 1) for part in value.split(";") if "=" in part)
+        pairs = [part.strip().partition("=") for part in value.split(";") if part.strip()]
+        value = {name.strip(): keys.strip() for name, _, keys in pairs}
     if not isinstance(value, dict) or not all(isinstance(key, str) and key for pair in value.items() for key in pair):
-        raise ValueError('a table such as { down = "j,down", quit = "Q" }')
+        raise ValueError('a table such as { down = "j,down", quit = "Q" }, in the environment down=j,down;quit=Q')
     return value
 
 

@@ -39,7 +39,7 @@ def test_the_places_do_not_depend_on_the_working_directory(home: Path, monkeypat
 
 
 @pytest.mark.parametrize("variable", VARIABLES)
-@pytest.mark.parametrize("value", ["kforecast.db", "./x", "../x"])
+@pytest.mark.parametrize("value", ["kforecast.db", "./x", "../x", "~nobody-of-that-name/x"])
 def test_a_relative_variable_is_refused(monkeypatch: pytest.MonkeyPatch, variable: str, value: str) -> None:
     monkeypatch.setenv(variable, value)
     place = dict(

@@ -63,6 +63,30 @@ def test_a_bad_value_says_what_it_must_be(file: Path, line: str, wanted: str) ->
         load_config()
 
 
+@pytest.mark.parametrize(
+    ("variable", "value", "wanted"),
+    [
+        ("KFORECAST_KEYS", "quit", "down=j,down;quit=Q"),
+        ("KFORECAST_KEYS", "quit=Q;stop", "down=j,down;quit=Q"),
+        ("KFORECAST_ROOTS", "~nobody-of-that-name/kernels", "a list of folders"),
+        ("KFORECAST_ALPHA", "much", "between 0 and 0.5"),
+        ("KFORECAST_MAX_USD", "nan", "US dollars"),
+        ("KFORECAST_EFFORT", "max", "quick, normal or claim"),
+    ],
+)
+def test_a_bad_variable_says_what_it_must_be(
+    monkeypatch: pytest.MonkeyPatch, variable: str, value: str, wanted: str
+) -> None:
+    monkeypatch.setenv(variable, value)
+    with pytest.raises(InputError, match=f"bad value for {variable}.*{wanted}"):
+        load_config()
+
+
+def test_the_keys_may_stand_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KFORECAST_KEYS", "quit=Q; stop=ctrl+x;")
+    assert load_config().keys == {"quit": "Q", "stop": "ctrl+x"}
+
+
 def test_a_file_that_is_not_toml_says_where(file: Path) -> None:
     file.write_text("device = \n")
     with pytest.raises(InputError, match="line 1"):
