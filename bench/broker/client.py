@@ -16,11 +16,11 @@ from pathlib import Path
 
 from ...store import requests
 from ...store.database import Store
-from ...store.errors import DeviceError, StoreError
+from ...store.errors import DeviceError, InputError, StoreError
 from ...store.models import Request
 from . import guard, processes_alive
 from .interrupts import remembered_interrupts
-from .protocol import address, fingerprint, log_path, socket_path
+from .protocol import address, fingerprint, idle_s, log_path, socket_path, wanted_hands
 
 _START_S = 20.0
 _AGAIN_S = 1.0
@@ -37,8 +37,8 @@ def wait(store: Store, request: Request, *, wait_s: float | None, on_progress: P
     """Wake the device's broker and wait until the request has ended, at most `wait_s` seconds (None: without end).
 
     Returns the request as it stands then. On KeyboardInterrupt the request is cancelled and the interrupt goes on.
-    Raises DeviceError where no broker can be started, StoreError where the broker cannot use the store; a request that
-    is not detached is cancelled then.
+    Raises InputError where the environment says of brokers what they cannot be, DeviceError where none can be started,
+    StoreError where it cannot use the store; a request that is not detached is cancelled after the first two.
     """
     deadline = None if wait_s is None else time.monotonic() + wait_s
     if request.state in _ENDED:
@@ -56,7 +56,7 @@ def wait(store: Store, request: Request, *, wait_s: float | None, on_progress: P
     except KeyboardInterrupt:
         cancel(store, request)
         raise
-    except DeviceError:
+    except (DeviceError, InputError):
         if not request.payload.get("detached"):
             cancel(store, request)
         raise
@@ -205,7 +205,10 @@ def connect(device: str, store: Store, deadline: float | None, on_progress: Prog
     """A connection to a broker of this very code and environment; starts one, and retires one of another, as needed.
 
     None where `deadline` (of `time.monotonic`) passes first. A broker that retires is waited for: it finishes its work.
+    Raises InputError where the environment says of brokers what they cannot be, DeviceError where none can be started,
+    StoreError where it cannot use the store.
     """
+    idle_s(), wanted_hands()  # here: what a broker says as it starts, only its log hears
     path = socket_path(device, store.path)
     give_up = time.monotonic() + _START_S
     started: _Starting | None = None

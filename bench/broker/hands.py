@@ -21,13 +21,13 @@ from contextlib import suppress
 
 from ...store import kernels, requests
 from ...store.database import Store
-from ...store.errors import DeviceError, InputError, StoreError
+from ...store.errors import DeviceError, StoreError
 from ...store.models import Request
 from ...store.paths import STORE_VARIABLE
 from ..devices.catalogue import device_kind, ordinal_of, runs_hosted
 from ..faults import Cancelled
 from .lines import Lines
-from .protocol import HANDS_VARIABLE, log_path
+from .protocol import log_path, wanted_hands
 from .service import Service
 
 HANDS = 3
@@ -49,13 +49,9 @@ def hands_for(device: str) -> int:
 
     Raises InputError where the variable is no positive number.
     """
-    wanted = os.environ.get(HANDS_VARIABLE, "")
-    if wanted:
-        if not wanted.isdecimal() or int(wanted) < 1:
-            raise InputError(
-                f"{HANDS_VARIABLE} is no number of hands", value=wanted, next_step="Give 1 or more, or leave it unset."
-            )
-        return int(wanted)
+    wanted = wanted_hands()
+    if wanted is not None:
+        return wanted
     if device_kind(device) == "cpu" or len(os.sched_getaffinity(0)) < _FEWEST_CORES:
         return 1
     from ..devices.cuda.device import device_facts

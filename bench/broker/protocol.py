@@ -9,6 +9,7 @@ Broker to client: `hello FINGERPRINT PID` first, then `progress ID TEXT` and `do
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import re
 import shutil
@@ -17,15 +18,48 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from ...store.errors import InputError
 from ...store.paths import cache_dir, runtime_dir
 
 _ADDRESS_LIMIT = 107  # sun_path holds 108 bytes with its zero
 _COMPILERS = ("gcc", "cc", "clang", "g++", "c++", "clang++", "nvcc")
 HANDS_VARIABLE = "KFORECAST_HANDS"
+IDLE_VARIABLE = "KFORECAST_BROKER_IDLE_S"
+_IDLE_S = 300.0
 _DECIDING = (
     *("CC", "CXX", "CUDA_HOME", "CUDA_PATH", "LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"),
     HANDS_VARIABLE,
 )
+
+
+def idle_s() -> float:
+    """Seconds that a broker stays without work: `KFORECAST_BROKER_IDLE_S`, else five minutes. Raises InputError where
+    the variable is no such number.
+    """
+    wanted = os.environ.get(IDLE_VARIABLE, "")
+    try:
+        seconds = float(wanted or _IDLE_S)
+    except ValueError:
+        seconds = math.nan
+    if not seconds >= 0:
+        raise InputError(
+            f"{IDLE_VARIABLE} is no number of seconds", value=wanted, next_step="Give 0 or more, or leave it unset."
+        )
+    return seconds
+
+
+def wanted_hands() -> int | None:
+    """How many kernels `KFORECAST_HANDS` wants measured at once; None where it is not set. Raises InputError where it
+    is no positive number.
+    """
+    wanted = os.environ.get(HANDS_VARIABLE, "")
+    if not wanted:
+        return None
+    if not wanted.isdecimal() or int(wanted) < 1:
+        raise InputError(
+            f"{HANDS_VARIABLE} is no number of hands", value=wanted, next_step="Give 1 or more, or leave it unset."
+        )
+    return int(wanted)
 
 
 def socket_path(device: str, store_path: Path) -> Path:

@@ -21,17 +21,16 @@ from ...store.models import Request
 from ..faults import Cancelled
 from . import guard, processes_alive
 from .hands import Hands, hands_for
-from .protocol import address, fingerprint, socket_path
+from .protocol import address, fingerprint, idle_s, socket_path
 from .scratch import scratch_folder
 
-IDLE_S = float(os.environ.get("KFORECAST_BROKER_IDLE_S", "300"))
 _TICK_S = 1.0
 _GRACE_S = 1.0
 """How long a request outlives the client that vanished: a client that reconnects at once is not punished."""
 
 
 class Broker:
-    """Owns the queue of one device. Made once per process; `serve` returns when idle for `IDLE_S` or told to end."""
+    """Owns the queue of one device. Made once per process; `serve` returns when idle for long enough or told to end."""
 
     def __init__(self, device: str) -> None:
         self.device = device
@@ -39,7 +38,7 @@ class Broker:
         self.store = Store.open()
         self.owner = processes_alive.owner_name("broker")
         self._path = socket_path(device, self.store.path)
-        count = hands_for(device)
+        count, self._idle_s = hands_for(device), idle_s()
         self._hands = Hands(self.store, device, self.owner, count, self._on_progress, self._is_cancelled)
         self._selector = selectors.DefaultSelector()
         self._clients: dict[socket.socket, _Client] = {}
@@ -184,7 +183,7 @@ class Broker:
                         requests.cancel(self.store, request_id)
         if self._busy or self._clients:
             self._last_active = now
-        elif now - self._last_active > IDLE_S:
+        elif now - self._last_active > self._idle_s:
             self._end()
 
     def _retire(self) -> None:

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from brokers import Kernels, ask, only_request, until
 
-from kforecast.bench.broker.protocol import socket_path
+from kforecast.bench.broker.protocol import log_path, socket_path
 from kforecast.store import requests
 from kforecast.store.database import Store
-from kforecast.store.errors import DeviceError, StoreError
+from kforecast.store.errors import DeviceError, InputError, StoreError
 from kforecast.store.paths import store_path
 
 
@@ -35,6 +35,18 @@ def test_a_broker_that_cannot_start_says_why(kernels: Kernels, monkeypatch: pyte
         ask(kernels.quick)
     assert "--no-broker" in failure.value.next_step
     assert only_request().state == "cancelled"
+
+
+@pytest.mark.parametrize("variable", ["KFORECAST_BROKER_IDLE_S", "KFORECAST_HANDS"])
+@pytest.mark.parametrize("value", ["soon", "-1", "nan"])
+def test_a_variable_about_brokers_is_read_before_one_starts(
+    kernels: Kernels, monkeypatch: pytest.MonkeyPatch, variable: str, value: str
+) -> None:
+    monkeypatch.setenv(variable, value)
+    with pytest.raises(InputError, match=f"{variable} is no number of .*: {value}"):
+        ask(kernels.quick)
+    assert only_request().state == "cancelled"
+    assert not log_path("cpu", store_path()).exists()
 
 
 def test_a_request_that_no_version_understands_fails_alone(kernels: Kernels) -> None:
