@@ -8,6 +8,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -23,6 +24,8 @@ from . import processes_alive
 _RECORDS, _RECORD_BYTES = 64, 4096
 """Each holder's record has a place of its own in the file, by the number of its process."""
 _PURPOSE = 500
+_WRITTEN_S, _LOOK_S = 0.2, 0.002
+"""How long a holder may have the lock without a record (it has just taken it, or is letting go), and between looks."""
 
 
 def _path(device_id: str) -> Path:
@@ -86,12 +89,7 @@ def holder(device_id: str) -> dict[str, Any] | None:
     except FileNotFoundError:
         return None
     try:
-        try:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            records = _records(file) or [{"pid": None, "device": None, "purpose": "", "since": None}]
-        else:
-            records = [record for record in _records(file) if record["shared"]]
+        records = _held_by(file)
     finally:
         os.close(file)
     if not records:
@@ -99,6 +97,23 @@ def holder(device_id: str) -> dict[str, Any] | None:
     first = min(records, key=lambda record: record["since"] or "")
     purposes = "; ".join(record["purpose"] for record in sorted(records, key=lambda record: record["purpose"]))
     return {name: first[name] for name in ("pid", "device", "since")} | {"purpose": purposes}
+
+
+def _held_by(file: int) -> list[dict[str, Any]]:
+    """The records of those who hold the lock of an open file; one that tells nothing where none has been written."""
+    give_up = time.monotonic() + _WRITTEN_S
+    while True:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            found = _records(file)
+        else:
+            return [record for record in _records(file) if record["shared"]]
+        if found:
+            return found
+        if time.monotonic() > give_up:
+            return [{"pid": None, "device": None, "purpose": "", "since": None}]
+        time.sleep(_LOOK_S)
 
 
 def _records(file: int) -> list[dict[str, Any]]:

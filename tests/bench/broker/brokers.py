@@ -115,8 +115,13 @@ def begun(progress: str = "") -> Request:
 
 
 def held() -> dict[str, Any]:
-    """Who holds the device, once somebody does."""
-    found: dict[str, Any] = until(lambda: holder(device_id()), what="the device is held")
+    """Who holds the device, once somebody does and has said so."""
+
+    def known() -> dict[str, Any] | None:
+        found = holder(device_id())
+        return found if found is not None and found["pid"] is not None else None
+
+    found: dict[str, Any] = until(known, what="the device is held")
     return found
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -24,6 +25,7 @@ from kforecast.bench.tasks.builtin import builtin_task
 from kforecast.bench.timing.samples import SIDE_OF_LETTER, Block, BlockOrder, Sample, Side
 from kforecast.bench.turns import Turns
 from kforecast.store import kernels, measurements, requests, tasks
+from kforecast.store.clock import utc_now
 from kforecast.store.database import Store
 from kforecast.store.models import Case, Facts, Kernel, Launch, Measurement, Mismatch, Request, Task
 
@@ -162,6 +164,33 @@ def measured(service: Service, *, profile: bool = False) -> tuple[Request, Measu
     found = measurements.get(service.store, str(row.result_id))
     assert found is not None
     return row, found
+
+
+def test_a_holder_that_is_about_to_say_who_it_is_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    locked, seen = threading.Event(), threading.Event()
+
+    def late() -> str:
+        locked.set()  # the lock is taken, the record not yet written
+        time.sleep(0.05)
+        return utc_now()
+
+    def hold() -> None:
+        with device_lock(DEVICE_ID, device="cuda:0", purpose="r_1"):
+            seen.wait(10)
+
+    monkeypatch.setattr("kforecast.bench.broker.lock.utc_now", late)
+    monkeypatch.setattr("kforecast.bench.broker.lock._WRITTEN_S", 10.0)  # however busy this machine is
+    thread = threading.Thread(target=hold)
+    thread.start()
+    try:
+        assert locked.wait(10)
+        found = holder(DEVICE_ID)
+    finally:
+        seen.set()
+        thread.join()
+    assert found is not None
+    assert (found["pid"], found["purpose"]) == (os.getpid(), "r_1")
+    assert holder(DEVICE_ID) is None
 
 
 def test_shared_it_is_alone_only_while_it_times_and_looks_inside(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
