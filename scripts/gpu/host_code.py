@@ -1,15 +1,18 @@
 """The host-code lane on other benches' own files: each problem's reference against itself, and a program of zeros.
 
 usage: host_code.py FOLDER [--seconds N] [--each N] [--most-mb N] [--only PATTERN] [--no-attacks] [--dry]
+       host_code.py --read RESULT…
 
 FOLDER holds KernelBench problems (`*.py` with Model, get_inputs and get_init_inputs) and GPU MODE problems (folders
 with a `task.yml`), anywhere below. Wanted: the reference against itself is a tie, or its interval holds 1, in at least
 93% of the problems; zeros are never `ok`. Problems that cannot be tested here are counted by reason. Then the attacks
-and honest twins under tests/exploits run once each, on the same device.
+and honest twins under tests/exploits run once each, on the same device. `--read` sums up the results of several runs:
+of a problem that was measured more than once the last interval counts.
 """
 
 from __future__ import annotations
 
+import json
 import random
 import re
 import subprocess
@@ -69,7 +72,8 @@ def custom_kernel(data):
 
 def main() -> None:
     parser = options(__doc__, seconds=400)
-    parser.add_argument("folder", type=Path)
+    parser.add_argument("folder", type=Path, nargs="?")
+    parser.add_argument("--read", type=Path, nargs="+", help="results of earlier runs")
     parser.add_argument("--each", type=float, default=6.0, help="seconds of sampling a problem at most (6)")
     parser.add_argument(
         "--most-mb",
@@ -81,6 +85,11 @@ def main() -> None:
     parser.add_argument("--no-attacks", action="store_true")
     parser.add_argument("--attack-seconds", type=float, default=90.0)
     asked = parser.parse_args()
+    if asked.read:
+        _read(asked.read)
+        return
+    if asked.folder is None:
+        parser.error("a folder of problems, or --read")
     device = "cpu" if asked.dry else asked.device
     clock = Clock(asked.seconds)
     rows: list[dict[str, Any]] = []
@@ -100,6 +109,19 @@ def main() -> None:
     lines = table(columns, [[row[name] for name in columns] for row in rows])
     text = f"{lines}\n" + "\n".join(f"{name}: {value}" for name, value in summary.items())
     report(asked.out, "host_code", device, summary, [*rows, *attacks], text)
+
+
+def _read(results: list[Path]) -> None:
+    rows = [row for path in results for row in json.loads(path.read_text())["rows"]]
+    known: dict[str, dict[str, Any]] = {}
+    for row in (row for row in rows if row["kind"] == "problem"):
+        if row["problem"] not in known or row["low"] is not None:
+            known[row["problem"]] = row
+    attacks = {row["file"]: row for row in rows if row["kind"] == "attack"}
+    summary = _summary(list(known.values()), list(attacks.values()))
+    for kind, of in (("KernelBench", ".py"), ("GPU MODE", "")):
+        summary[f"ok, {kind}"] = sum(row["verdict"] == "ok" for name, row in known.items() if Path(name).suffix == of)
+    say("\n".join(f"{name}: {value}" for name, value in summary.items()))
 
 
 def _problems(folder: Path) -> Iterator[Path]:
