@@ -208,7 +208,9 @@ def test_a_hand_that_does_not_start_costs_only_time(kernels: Kernels, monkeypatc
     [
         ("", "cpu", 64, 140, 1),
         ("", "cuda:1", 4, 140, 1),
-        ("", "cuda:1", 16, 140, 3),
+        ("", "cuda:1", 8, 140, 2),
+        ("", "cuda:1", 64, 140, 4),
+        ("", "cuda:1", 16, 140, 4),
         ("", "cuda", 16, 40, 2),
         ("", "cuda:1", 16, 8, 1),
         ("", "cuda:1", 16, None, 1),
@@ -227,7 +229,6 @@ def test_how_many_hands(
 
     monkeypatch.setenv("KFORECAST_HANDS", variable)
     monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(cores)))
-    monkeypatch.setattr("kforecast.bench.broker.hands.HANDS", 3)
     monkeypatch.setattr("kforecast.bench.devices.cuda.device.device_facts", facts)
     assert hands_for(device) == hands
 
