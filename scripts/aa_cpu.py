@@ -1,12 +1,13 @@
 """A/A on the cpu device: kernels against themselves, where every `faster` and `slower` is false.
 
     python scripts/aa_cpu.py [--runs 400] [--tasks NAME,...] [--seed 1] [--out docs/results/aa_cpu.json]
+    python scripts/aa_cpu.py --runs 120 --problems FILE.py … --out docs/results/aa_host_code_cpu.json
 
 Each run measures a built-in task's seed kernel against the same source at effort `quick`, through the broker; a round
 takes every task once, in random order, and has a broker process of its own (every block has candidate processes of its
-own anyway). Wanted: the interval of S holds 1 in at least 93% of the runs, `faster` or `slower` in at most 5%. Begun
-again with the same --out, machine and commit, it goes on where it was stopped. Measure on a quiet machine: prints its
-load. Exit status 0 if everything is as wanted, else 1.
+own anyway). `--problems` takes PyTorch files instead, in the host-code lane. Wanted: the interval of S holds 1 in at
+least 93% of the runs, `faster` or `slower` in at most 5%. Begun again with the same --out, machine and commit, it goes
+on where it was stopped. Measure on a quiet machine: prints its load. Exit status 0 if everything is as wanted, else 1.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=400)
     parser.add_argument("--tasks", type=lambda text: tuple(text.split(",")), default=builtin_names())
+    parser.add_argument("--problems", nargs="+", default=(), help="PyTorch problems instead of built-in tasks")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
@@ -44,7 +46,8 @@ def main() -> int:
     print(f"{provenance()['machine']['cpu']}, load {os.getloadavg()[0]:.1f}")
     with own_store() as store:
         while len(rows) < options.runs:
-            for task in chance.sample(options.tasks, k=min(len(options.tasks), options.runs - len(rows))):
+            tasks = options.problems or options.tasks
+            for task in chance.sample(tasks, k=min(len(tasks), options.runs - len(rows))):
                 rows.append(run(store, task))
                 time_left.one_more(f"{task} {rows[-1]['comparison']}")
             write(options.out, summary(rows), rows)
@@ -59,13 +62,13 @@ def main() -> int:
 
 def run(store: Store, task: str) -> dict[str, Any]:
     """One A/A measurement, as a plain row. Ratios are log2; times in microseconds, cold caches."""
-    path = builtin_kernel(task, "c", "seed")
+    path = Path(task) if task.endswith(".py") else builtin_kernel(task, "c", "seed")
     assert path is not None, "every built-in task has a seed kernel in C"
     answer = measure(str(path), baseline=str(path), effort="quick", device="cpu", store=store)
     row = measurements.get(store, str(answer.measurement_id))
     assert row is not None
     return {
-        "task": task,
+        "task": path.name if task.endswith(".py") else task,
         "verdict": row.verdict,
         "comparison": row.comparison,
         "log2_speedup": row.log2_speedup,
