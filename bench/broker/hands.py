@@ -44,8 +44,8 @@ _AGAIN_S = 60.0
 
 
 def hands_for(device: str) -> int:
-    """How many measure at once on a device: `KFORECAST_HANDS`, else 1 on the cpu, and on a GPU as many as its memory and
-    the machine's cores are enough for.
+    """How many measure at once on a device: `KFORECAST_HANDS`, else 1 on the cpu, and on a GPU as many as its memory
+    and the machine's cores are enough for.
 
     Raises InputError where the variable is no positive number.
     """

@@ -369,7 +369,7 @@ class HostedSession:
         return (Block(order, tuple(samples), group),)
 
     def _endure(self) -> None:
-        """Call the candidate's process more often than those that are timed: it has to be right for longer than a block."""
+        """Call the candidate's process more often than timed ones are: it has to be right for longer than a block."""
         self._endured = True
         for case in self._task.timed_on(self._lane.kind):
             form = self._cases[case.name]
