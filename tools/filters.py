@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from ..bench.tasks.builtin import builtin_names
 from ..bench.tasks.nearest import nearest_text
 from ..store import tasks
 from ..store.database import Store
@@ -11,7 +10,11 @@ from ..store.errors import InputError
 
 def check_task(store: Store, task: str | None) -> None:
     """Raises InputError for what is neither the name nor the id of a built-in task or of one in the store."""
-    if task is None or task in builtin_names() or tasks.get(store, task) is not None:
+    if task is None:
+        return
+    from ..bench.tasks.builtin import builtin_names  # imports numpy, which no starting server needs
+
+    if task in builtin_names() or tasks.get(store, task) is not None:
         return
     known = tasks.names(store)
     if task not in known:
