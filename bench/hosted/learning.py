@@ -7,8 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...store.models import Case, Mismatch, Task
+from ..correctness.gate import Expectation, expect
+from ..correctness.place import on_host
 from .judge import Gate, Reference, gate, lower_inputs, null_outputs
-from .problems import CannotRun, Definition, GpuModeDefinition, TensorDefinition, array_of
+from .problems import CannotRun, Definition, GpuModeDefinition, TensorDefinition, array_module, array_of
 from .trees import dense_clone, flatten, form, unflatten
 from .wire import TensorForm
 
@@ -36,6 +38,8 @@ class Content:
     inputs: Any
     tensors: list[Any]
     gate: Gate | None = None
+    expectation: Expectation | None = None
+    """Instead of a gate, where the task is one of tensors."""
 
 
 @dataclass
@@ -204,14 +208,14 @@ def _learn_tensors(definition: TensorDefinition, case: Case, tree: Any, forms: l
 
 def judge_tensors(definition: TensorDefinition, case: Case, content: Content, tensors: list[Any]) -> Mismatch | None:
     """Whether outputs of a task of ours are right, by the gate that all lanes have."""
-    from ..correctness.gate import expect
+    import numpy as np
 
     task = definition.task
-    arrays = {
-        t.name: array_of(value) for t, value in zip(task.tensors, content.tensors, strict=True) if t.role != "out"
-    }
-    outputs = {
-        tensor.name: array_of(value)
-        for tensor, value in zip([t for t in task.tensors if t.role != "in"], tensors, strict=True)
-    }
-    return expect(task, case, arrays).check(outputs)
+    if content.expectation is None:
+        xp = np if on_host(task, case) else array_module(content.tensors[0])
+        given = zip(task.tensors, content.tensors, strict=True)
+        arrays = {tensor.name: array_of(value, xp) for tensor, value in given if tensor.role != "out"}
+        content.expectation = expect(task, case, arrays, xp)
+    xp = content.expectation.xp
+    outputs = zip([tensor for tensor in task.tensors if tensor.role != "in"], tensors, strict=True)
+    return content.expectation.check({tensor.name: array_of(value, xp) for tensor, value in outputs})

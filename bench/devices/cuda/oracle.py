@@ -32,15 +32,15 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from ....store.models import Case, Mismatch, Task
+from ....store.models import Mismatch, Task
 from ...correctness.compare import ExactExpectation, FloatExpectation
 from ...correctness.gate import Expectation, expect
 from ...correctness.norms import TAIL_SHARE
+from ...correctness.place import on_host
 from ...correctness.poison import poison_bits
 from ...tasks.dtypes import carrier_dtype, item_bytes, largest, numpy_dtype
-from ...tasks.floor import operations
 from ...tasks.inputs import make_inputs
-from ...tasks.shapes import bytes_of, output_tensors, shape_of
+from ...tasks.shapes import output_tensors, shape_of
 from .channel import Channel, ChannelClosed
 from .guards import NEAR_SET, nearly, poisoned_rows
 
@@ -52,10 +52,6 @@ _KEEP_SHARE, _KEEP_SHARE_OF_ALL = 0.3, 0.45
 """Of the device's memory, for contents that may be needed again: of one oracle; of several in all, as each has its own
 of the same tasks.
 """
-_ON_HOST_BYTES = 32 << 20
-_ON_HOST_OPERATIONS = 4e9
-"""Cases up to these sizes get inputs and answers from numpy: cupy compiles a kernel for each new operation, which takes
-seconds in all where its cache is empty."""
 _KINDS = {"f64": 0, "f32": 1, "f16": 2, "bf16": 3}
 _VERDICT = np.dtype([("squares", "f8"), ("finite", "u8"), ("wrong", "u8"), ("tail", "u8")])
 
@@ -209,15 +205,10 @@ class Oracle:
         if job["kind"] == "timed" and job["set"] == NEAR_SET:
             before, other = (self._get({**job, "set": number}).inputs for number in (NEAR_SET - 1, NEAR_SET - 2))
             return nearly(self._task, case, before, other, np.random.default_rng(secrets.randbits(128)))
-        if not self._on_host(case):
+        if not on_host(self._task, case):
             return make_inputs(self._task, case, secrets.randbits(63), self.cp)
         inputs = make_inputs(self._task, case, secrets.randbits(63), np)
         return {name: _moved(self.cp, array) for name, array in inputs.items()}
-
-    def _on_host(self, case: Case) -> bool:
-        assert self._task is not None
-        size = sum(bytes_of(tensor, case) for tensor in self._task.tensors)
-        return size <= _ON_HOST_BYTES and operations(self._task, case) <= _ON_HOST_OPERATIONS
 
     def _shrink(self) -> None:
         """Drop contents of other tasks, those not used for longest first, when all take more than their share."""
@@ -335,7 +326,7 @@ class Oracle:
     def _expect(self, job: dict[str, Any], contents: _Contents) -> Expectation:
         assert self._task is not None
         case = self._case(job)
-        if not self._on_host(case):
+        if not on_host(self._task, case):
             return expect(self._task, case, contents.inputs, self.cp)
         found = expect(self._task, case, _host_inputs(self._task, contents.inputs))
         return replace(found, tensors=tuple(_on(self.cp, expected) for expected in found.tensors), xp=self.cp)

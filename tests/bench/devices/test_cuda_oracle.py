@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from fake_cupy import FakeCupy
 
-from kforecast.bench.devices.cuda import oracle as oracle_module
+from kforecast.bench.correctness import place
 from kforecast.bench.devices.cuda.guards import NEAR_SET, Guards
 from kforecast.bench.devices.cuda.layout import Layout, Slab, lay_out
 from kforecast.bench.devices.cuda.oracle import Oracle
@@ -97,7 +97,7 @@ def device(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> D
 @pytest.fixture(params=["host", "device"], autouse=True)
 def where_answers_are_computed(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Small cases on the host, large ones on the device: here all of them on either."""
-    monkeypatch.setattr(oracle_module, "_ON_HOST_BYTES", 1 << 40 if request.param == "host" else 0)
+    monkeypatch.setattr(place, "HOST_BYTES", 1 << 40 if request.param == "host" else 0)
 
 
 @pytest.mark.parametrize("kind", ["checked", "timed"])
