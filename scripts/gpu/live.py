@@ -1,4 +1,4 @@
-"""Live searches: `gain` with forecasts against both controls, at equal GPU seconds, several seeds, winners claimed.
+"""Live searches: policies with forecasts against both controls, at equal GPU seconds, several seeds, winners claimed.
 
 On the GPU machine, from the checkout's root, in one call of at most 280 s:
 
@@ -6,7 +6,7 @@ On the GPU machine, from the checkout's root, in one call of at most 280 s:
 
 Each search starts from a task's seed kernel with the generators `edits` and `tune`. The forecaster is `learned`, told
 only what its own search has measured (`learned-here`): searches share a store and must not learn from each other. Its
-model is trained on the recorded pool without the searched tasks. Several searches run at once and take turns on the
+model is trained on the recorded pools without the searched tasks. Several searches run at once and take turns on the
 device, so that it never waits for a compiler; a search's GPU seconds are those of its own measurements. At the end the
 best kernel of each task and arm is measured against the seed with effort `claim`, as far as the time goes: those of
 `gain` first.
@@ -47,6 +47,7 @@ from kforecast.tools.search.use import search
 
 TASKS = "softmax_rows,layernorm,transpose,gemm_f32"
 POOLS = tuple(ROOT / "docs" / "results" / name for name in ("h200_pool.jsonl.gz", "h200_kernels.jsonl.gz"))
+POLICIES = ("gain", "puct")
 CONTROLS = ("control-random", "control-all")
 
 
@@ -66,7 +67,10 @@ class Job:
 
 def arms(forecaster: str) -> dict[str, tuple[str, str]]:
     """What is compared: policy and forecaster by name."""
-    return {f"gain+{forecaster}": ("gain", forecaster), **{name: (name, "base-rate") for name in CONTROLS}}
+    return {
+        **{f"{policy}+{forecaster}": (policy, forecaster) for policy in POLICIES},
+        **{name: (name, "base-rate") for name in CONTROLS},
+    }
 
 
 def main() -> None:
@@ -76,7 +80,7 @@ def main() -> None:
     parser.add_argument("--budget", default="2.5gpu-s", help="of each search (2.5gpu-s)")
     parser.add_argument("--forecaster", default="learned-here")
     parser.add_argument("--at-once", type=int, default=8)
-    parser.add_argument("--pool", type=Path, default=next((path for path in POOLS if path.exists()), None))
+    parser.add_argument("--pool", type=Path, nargs="*", default=[path for path in POOLS if path.exists()])
     parser.add_argument("--no-train", action="store_true", help="forecast with the model that is there")
     parser.add_argument("--claims", type=float, default=60, help="seconds kept for claims (60)")
     parser.add_argument("--read", type=Path, help="an export of an earlier run")
@@ -114,20 +118,21 @@ def main() -> None:
     report(asked.out, "live", device, {**summary, "budget": asked.budget, "claims": claims}, rows, text)
 
 
-def _train(store: Store, pool: Path | None, left_out: Sequence[str]) -> str:
-    """A model of the pool's other tasks, as the user's own beside the store; what it was trained on, in words."""
-    if pool is None:
+def _train(store: Store, pools: Sequence[Path], left_out: Sequence[str]) -> str:
+    """A model of the pools' other tasks, as the user's own beside the store; what it was trained on, in words."""
+    if not pools:
         return ""
-    with opened(str(pool)) as rows:
-        names = {}
-        samples = []
-        for kernel, measurement in newest(rows):
-            names[kernel.task_id] = measurement.task_name
-            if measurement.task_name not in left_out:
-                samples.append(sample_of(kernel, measurement))
+    names: dict[str, str] = {}
+    samples = []
+    for pool in pools:
+        with opened(str(pool)) as rows:
+            for kernel, measurement in newest(rows):
+                names[kernel.task_id] = measurement.task_name
+                if measurement.task_name not in left_out:
+                    samples.append(sample_of(kernel, measurement))
     save(train(samples), own_path(store))
     others = sorted(set(names.values()) - set(left_out))
-    return f"{len(samples)} kernels of {pool.name}: {', '.join(others)}"
+    return f"{len(samples)} kernels of {', '.join(path.name for path in pools)}: {', '.join(others)}"
 
 
 def _searches(jobs: Sequence[Job], at_once: int, clock: Clock) -> list[dict[str, Any]]:
@@ -184,7 +189,7 @@ def row_of(store: Store, search_id: str) -> dict[str, Any]:
     return {
         "task": search.task_name,
         "seed": told.config.random_seed,
-        "arm": f"gain+{search.forecaster}" if search.policy == "gain" else search.policy,
+        "arm": search.policy if search.policy in CONTROLS else f"{search.policy}+{search.forecaster}",
         "search": search.id,
         "seed_id": search.seed_id,
         "state": result.state,
