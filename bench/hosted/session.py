@@ -20,12 +20,11 @@ from ..devices.cpu.deck import Deck
 from ..faults import KernelFault
 from ..lane import Inspection, Program, Progress, Tool
 from ..timing.samples import SIDE_OF_LETTER, Block, BlockOrder, Sample, Side
-from .arguments import arguments_of_launch
+from .candidates import Candidates
 from .device_code import NOTE, as_hosted
 from .forms import KnownCase, wrong_form
 from .memory import SharedMemory
-from .process import CandidateProcess, NeedsBuilding, Setting
-from .process import Program as Hosted
+from .process import CandidateProcess, NeedsBuilding
 from .shares import OUTPUT_BYTES, seen_in, watched_kernel
 from .taking import Areas, Taking
 from .trees import placed
@@ -45,8 +44,6 @@ _SOON_S = 0.5
 """A program that loads within this is loaded anew for each block."""
 _ENDURED_CALLS = 16
 _ENDURED_S = 0.25
-_PRELOADED = {"gpumode": ("torch._inductor.config",)}
-"""By format. GPU MODE's references ask for deterministic algorithms; torch imports its compiler's settings for that."""
 
 
 class HostedSession:
@@ -62,30 +59,31 @@ class HostedSession:
         self._gpu = lane.kind == "cuda"
         self._programs: dict[Side, Program] = {}
         self._device_code: dict[Side, Program] = {}
-        self._processes: dict[Side, CandidateProcess] = {}
         self._run = 0
-        self._warm: set[tuple[Side, int]] = set()
-        """Programs and cases whose process has run them."""
-        self._started_s = 0.0
         self._endured = False
         self._cases: dict[str, KnownCase] = {}
         self._areas: Areas | None = None
         self._null_ns = 0.0
         self.clock_spread_ns = 0.0
         self._cost_s: list[float] = []
-        self.isolation = "process"
         self.launch_mode = lane.launch_mode
         self.notes: tuple[str, ...] = ()
         self._say: Progress = lambda text: None
         self._started = machine.snapshot()
         self._state = lane.monitor.read() if lane.monitor else {}
         self._weight_seed = self._seed()
+        self._candidates = Candidates(lane, task, self._weight_seed, cancelled)
         self._opened = self._open()
+
+    @property
+    def isolation(self) -> str:
+        return self._candidates.isolation
 
     # -- sides and cases -----------------------------------------------------------------------------------------
 
     def add(self, side: Side, program: Program) -> None:
         self._programs[side] = as_hosted(program, self._task, self._lane.constants)
+        self._candidates.kernels[side] = self._programs[side].kernel
         if self._programs[side] is not program:
             self._device_code[side] = program
             self.notes += (NOTE,)
@@ -125,57 +123,17 @@ class HostedSession:
             areas, self._random, gpu=self._gpu, late=self._defences.freeze, deadline_s=self._deadline_s
         )
         self._ask("map", paths=areas.paths)
-        self._offset_init(areas.inputs, max(int(form.told["bytes"][0]) for form in self._cases.values()))
+        init = self._placed_init(areas.inputs, max(int(form.told["bytes"][0]) for form in self._cases.values()))
+        self._candidates.stage(list(self._cases.values()), areas, init)
         if self._defences.seal:
             areas.inputs.seal()
 
-    def _offset_init(self, inputs: SharedMemory, start: int) -> None:
-        """What modules are constructed with lies behind the largest case's inputs."""
-        self._init = {
-            "tree": self._opened["tree"],
-            "forms": self._opened["forms"],
-            "offsets": [start + offset for offset in self._opened["offsets"]],
-        }
+    def _placed_init(self, inputs: SharedMemory, start: int) -> dict[str, Any]:
+        """What modules are constructed with: it lies behind the largest case's inputs."""
         if self._opened["forms"]:
             self._ask("write_init", path=inputs.path, start=start)
-
-    def _setting(self, side: Side) -> Setting:
-        assert self._areas is not None
-        kernel = self._programs[side].kernel
-        cases = []
-        for form in self._cases.values():
-            told = form.told
-            arguments: Any = told["tree"]
-            destinations: list[int] = []
-            if self._task.problem is None:
-                arguments, destinations = arguments_of_launch(kernel, self._task, form.case)
-            elif not isinstance(arguments, list) or self._task.problem.format == "gpumode":
-                arguments = [arguments]
-            keys = ("forms", "areas", "offsets")
-            known = {key: told[key] for key in keys}
-            cases.append(
-                {"arguments": arguments, "destinations": destinations, "returns": told["output_forms"], **known}
-            )
-        return Setting(
-            self._lane.device,
-            cases,
-            self._init,
-            self._weight_seed,
-            self._areas.inputs,
-            self._areas.mutable,
-            self._lane.memory_limit,
-            self._lane.flush_bytes,
-            self._areas.fetched_at,
-            _PRELOADED.get(self._task.problem.format, ()) if self._task.problem is not None else (),
-        )
-
-    def _process(self, side: Side) -> CandidateProcess:
-        if side not in self._processes:
-            kernel = self._programs[side].kernel
-            built = self._lane.builds.folder(kernel)
-            program = Hosted(kernel, built if built.is_dir() else None)
-            self._processes[side] = self._started_process(program, self._setting(side))
-        return self._processes[side]
+        offsets = [start + offset for offset in self._opened["offsets"]]
+        return {"tree": self._opened["tree"], "forms": self._opened["forms"], "offsets": offsets}
 
     def _with_builds(self, side: Side, form: KnownCase, attempt: Callable[[], T]) -> T:
         """Try; where the program wants to build something first, have it built and try once more."""
@@ -183,41 +141,11 @@ class HostedSession:
             return attempt()
         except NeedsBuilding as wanted:
             self._say(f"building {wanted}")
-        self._processes.pop(side, None)
-        self._warm = {(other, index) for other, index in self._warm if other != side}
-        self._build(side, form)
+        self._candidates.build(side, form, lambda case: self._fill(case, _FRESH, make=True))
         try:
             return attempt()
         except NeedsBuilding as wanted:
             raise KernelFault("unsupported", f"it wants to build {wanted} each time it runs") from wanted
-
-    def _build(self, side: Side, first: KnownCase) -> None:
-        """Call the program on every case where it may start compilers, on inputs used for nothing else."""
-        kernel = self._programs[side].kernel
-        built = self._lane.builds.folder(kernel)  # of another order of calls
-        program = Hosted(kernel, built if built.is_dir() else None)
-        with self._started_process(program, self._setting(side), building=True) as process:
-            for form in sorted(self._cases.values(), key=lambda one: one is not first):
-                self._fill(form, _FRESH, make=True)
-                process.prepare(form.index, self._lane.load_deadline_s)
-                process.call(form.index, self._lane.builds.deadline_s)
-            self._lane.builds.keep(kernel, process.home / "cache")
-
-    def _started_process(self, program: Hosted, setting: Setting, *, building: bool = False) -> CandidateProcess:
-        begin = machine.seconds()
-        process = CandidateProcess(
-            program,
-            setting,
-            self._lane.zygote,
-            defences=self._lane.reached(self._defences),
-            load_deadline_s=self._lane.builds.deadline_s if building else self._lane.load_deadline_s,
-            building=building,
-            cancelled=self._cancelled,
-        )
-        self.isolation = process.isolation
-        if program.kernel is not None and not building:
-            self._started_s = max(self._started_s, machine.seconds() - begin)
-        return process
 
     # -- correctness ---------------------------------------------------------------------------------------------
 
@@ -250,7 +178,7 @@ class HostedSession:
         return self._with_builds(side, form, lambda: self._try_contents(side, form, count))
 
     def _try_contents(self, side: Side, form: KnownCase, count: int) -> Mismatch | None:
-        process = self._process(side)
+        process = self._candidates.process(side)
         elapsed: list[int] = []
         for number in range(count):
             begin = machine.seconds()
@@ -263,7 +191,7 @@ class HostedSession:
             elapsed.append(nanoseconds)
             self._cost_s.append(machine.seconds() - begin)
         form.estimate_ns[side] = min(elapsed)
-        self._warm.add((side, form.index))
+        self._candidates.warmed(side, form)
         return None
 
     def _call(
@@ -318,8 +246,8 @@ class HostedSession:
         On a GPU also what it takes to copy outputs that are there already.
         """
         trips = []
-        own = None if self._defences.trusted_null else self._process(side)
-        process = own or self._started_process(Hosted(None), self._setting(side))
+        own = None if self._defences.trusted_null else self._candidates.process(side)
+        process = own or self._candidates.standing_in(side, None)
         try:
             timed = [self._cases[case.name] for case in self._task.timed_on(self._lane.kind)]
             for number in range(_NULL_CALLS):
@@ -357,7 +285,7 @@ class HostedSession:
             self._endure()
         if run != self._run or self._renews:
             self._run = run
-            self._end_processes()
+            self._candidates.end()
         samples: list[Sample] = []
         for index, case in enumerate(self._task.timed_on(self._lane.kind)):
             form = self._cases[case.name]
@@ -381,9 +309,9 @@ class HostedSession:
 
     def _sample(self, side: Side, form: KnownCase) -> float:
         """Nanoseconds of one cold call, whose output is checked."""
-        if (side, form.index) not in self._warm:  # what only a process's first call does is not what is timed
+        if not self._candidates.is_warm(side, form):  # what only a process's first call does is not what is timed
             self._drawn_call(side, form)
-            self._warm.add((side, form.index))
+            self._candidates.warmed(side, form)
         begin = machine.seconds()
         nanoseconds = self._drawn_call(side, form)
         self._cost_s.append(machine.seconds() - begin)
@@ -391,7 +319,7 @@ class HostedSession:
 
     def _drawn_call(self, side: Side, form: KnownCase) -> int:
         """Nanoseconds of a call on the contents that come next."""
-        process = self._process(side)
+        process = self._candidates.process(side)
         deck = form.decks.setdefault(side, Deck(INPUT_SETS, self._random, honest=self._defences.contents))
         number, change = deck.draw()
         if self._defences.contents and number == form.last.get(side) and not change:
@@ -427,9 +355,7 @@ class HostedSession:
         """What a program prints that stands for the candidate and is called once, on its longest timed case."""
         timed = [self._cases[case.name] for case in self._task.timed_on(self._lane.kind)]
         form = max(timed, key=lambda one: one.estimate_ns["candidate"])
-        built = self._lane.builds.folder(self._programs["candidate"].kernel)
-        program = Hosted(kernel, built if built.is_dir() else None)
-        with self._started_process(program, self._setting("candidate")) as process:
+        with self._candidates.standing_in("candidate", kernel) as process:
             self._fill(form, _FRESH, make=True)
             process.prepare(form.index, self._deadline_s)
             process.call(form.index, 4 * self._deadline_s)
@@ -453,20 +379,10 @@ class HostedSession:
     def _ask(self, verb: str, **fields: Any) -> dict[str, Any]:
         return self._lane.oracle.ask(verb, cancelled=self._cancelled, **fields)
 
-    def _end_processes(self) -> None:
-        for process in self._processes.values():  # all at once: a GPU's driver takes its time with each
-            process.kill()
-        while self._processes:
-            self._processes.popitem()[1].close()
-        self._warm.clear()
-        for form in self._cases.values():
-            form.decks.clear()
-            form.last.clear()
-
     @property
     def _renews(self) -> bool:
         """Whether each block gets processes of its own."""
-        return not self._gpu and self._started_s < _SOON_S
+        return not self._gpu and self._candidates.start_s < _SOON_S
 
     def __enter__(self) -> HostedSession:
         return self
@@ -475,7 +391,7 @@ class HostedSession:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         try:
-            self._end_processes()
+            self._candidates.end()
             self._lane.release()
         finally:
             if self._areas is not None:
