@@ -14,6 +14,7 @@ import os
 import re
 import shutil
 import sys
+import sysconfig
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -88,9 +89,9 @@ def address(path: Path) -> Iterator[str]:
 
 
 def fingerprint() -> str:
-    """What a broker's answers depend on besides the request: the installed code, and of the environment what decides
-    which compiler, which GPU and which cache it uses, and how many hands it has. A client whose own differs gets a
-    broker of its own kind.
+    """What a broker's answers depend on besides the request: the installed code and packages (compilers are among them,
+    and their names enter kernels' ids), and of the environment what decides which compiler, which GPU and which cache
+    it uses, and how many hands it has. A client whose own differs gets a broker of its own kind.
 
     Not cached: a client that outlives an upgrade must know the broker that it would start now.
     """
@@ -101,5 +102,7 @@ def fingerprint() -> str:
     code = [f"{path.relative_to(root)} {path.stat().st_mtime_ns}" for path in files]
     found = [f"{name}: {shutil.which(name)}" for name in _COMPILERS]
     given = [f"{name}={os.environ.get(name, '')}" for name in _DECIDING]
-    text = "\n".join([*code, *found, *given, sys.prefix, str(cache_dir())])
+    packages = Path(sysconfig.get_path("purelib"))
+    installed = f"{packages} {packages.stat().st_mtime_ns}"  # installing or removing one renames folders in there
+    text = "\n".join([*code, *found, *given, installed, sys.prefix, str(cache_dir())])
     return hashlib.sha256(text.encode(errors="surrogateescape")).hexdigest()[:16]

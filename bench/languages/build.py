@@ -141,5 +141,6 @@ def check_toolchain(kernel: Kernel, here: str) -> None:
         raise DeviceError(
             "the kernel's id belongs to a compiler that is not here",
             value=f"{kernel.toolchain}; here is {here}",
-            next_step="Give the kernel's file: its id then follows from the compiler that is here.",
+            next_step="Give the kernel's file: its id then follows from the compiler that is here. "
+            "What has run since before the compiler was replaced is to be started again.",
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 import threading
 from pathlib import Path
@@ -13,7 +14,7 @@ from brokers import Kernels, answer_of, ask, begun, broker_pid, free, held, only
 from kforecast.app.main import run
 from kforecast.bench.broker.client import cancel
 from kforecast.bench.broker.lock import device_lock, holder
-from kforecast.bench.broker.protocol import socket_path
+from kforecast.bench.broker.protocol import fingerprint, socket_path
 from kforecast.bench.devices.cpu.machine import device_id
 from kforecast.store import measurements, requests
 from kforecast.store.database import Store
@@ -102,6 +103,17 @@ def _what_does_not_vary(row: Measurement | None) -> dict[str, object]:
     assert row.facts is not None
     found["facts"] = row.facts.model_dump(exclude={"compile_ms"})
     return found
+
+
+def test_a_broker_of_before_a_package_was_installed_is_of_another_kind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sysconfig.get_path", lambda name: str(tmp_path / name))
+    (tmp_path / "purelib").mkdir()
+    before = fingerprint()
+    assert fingerprint() == before
+    os.utime(tmp_path / "purelib", ns=(1, 1))  # as a new folder in it does, but surely at another time
+    assert fingerprint() != before
 
 
 def test_status_shows_who_holds_the_device(kernels: Kernels, capsys: pytest.CaptureFixture[str]) -> None:
