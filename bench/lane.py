@@ -48,7 +48,6 @@ class Session(Protocol):
     when the machinery fails.
     """
 
-    isolation: str
     clock_spread_ns: float
     """Spread of an empty call on this device's clock; 0 where the clock is on the device itself."""
     notes: tuple[str, ...]
@@ -57,6 +56,11 @@ class Session(Protocol):
     @property
     def launch_mode(self) -> str:
         """How calls were launched, once the sides are prepared: only measurements of one mode compare."""
+        ...
+
+    @property
+    def isolation(self) -> str:
+        """What holds the candidate's process, in words."""
         ...
 
     def add(self, side: Side, program: Program) -> None:
