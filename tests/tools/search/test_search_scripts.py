@@ -26,11 +26,11 @@ def test_live_searches_in_small(tmp_path: Path) -> None:
     seed.write_text(TINY)
     run(
         *("scripts/gpu/live.py", "--dry", "--no-train", "--tasks", str(seed), "--seeds", "1", "--budget", "3m"),
-        *("--at-once", "3", "--seconds", "1", "--claims", "0", "--out", str(tmp_path)),
+        *("--at-once", "4", "--seconds", "1", "--claims", "0", "--out", str(tmp_path)),
     )
     found = json.loads((tmp_path / "live.json").read_text())
     rows = {row["arm"]: row for row in found["rows"]}
-    assert rows.keys() == {"gain+learned-here", "control-random", "control-all"}
+    assert rows.keys() == {"gain+learned-here", "puct+learned-here", "control-random", "control-all"}
     ends = {arm: (row.get("error") or row["reason"], row.get("state"), row.get("spent")) for arm, row in rows.items()}
     assert all(state == "completed" and spent["measurements"] == 3 for _, state, spent in ends.values()), ends
     assert all(row["curve"][0][3] == 1.0 for row in rows.values())
