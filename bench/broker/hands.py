@@ -31,7 +31,7 @@ from .protocol import log_path, wanted_hands
 from .service import Service
 
 HANDS = 4
-"""Hands on a GPU: an H200 with 16 cores gave some 23 kernels a second with four, 17 with one."""
+"""Hands on a GPU at most: what was tried on an H200 with 16 cores, see docs/results/README.md."""
 _CORES_A_HAND = 4
 """With fewer, hands take the cores from each other that their kernels are compiled on."""
 _MEMORY_BYTES = 16 << 30

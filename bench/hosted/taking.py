@@ -21,8 +21,8 @@ _KEPT_BYTES = 64 << 20
 """Outputs of up to so many bytes are kept as they are, larger ones as a digest."""
 _LATE_NS = 1_000_000
 """What copying outputs from a GPU may take longer than expected before it says anything."""
-_LATE_CALLS = 5
-"""So many calls in a row must all be late."""
+_LATE_CALLS, _FEWEST_LATE = 5, 3
+"""So many calls in a row must all be late; where fewer were made, all of them, but this many."""
 _FETCH_S = 20.0
 
 
@@ -152,7 +152,7 @@ class Taking:
         late = case.late_ns.setdefault(side, [])
         if case.fetch_ns:  # known once the checks are done
             late.append(took - 2 * case.fetch_ns - max(_LATE_NS, nanoseconds // 2))
-        if len(late) >= _LATE_CALLS and min(late[-_LATE_CALLS:]) > 0 and self._late:
+        if len(late) >= _FEWEST_LATE and min(late[-_LATE_CALLS:]) > 0 and self._late:
             milliseconds = min(late[-_LATE_CALLS:]) / 1e6
             raise KernelFault(
                 "tampered",
