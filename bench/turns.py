@@ -8,25 +8,26 @@ from __future__ import annotations
 
 import fcntl
 import os
-import random
+import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, wait
 from contextlib import contextmanager
 from pathlib import Path
 
 from ..store.paths import runtime_dir
 from .faults import Cancelled
 
-_SHORTEST_S, _LONGEST_S, _SHARE = 0.0003, 0.005, 0.05
-"""Between two tries passes this share of what was waited already, within these bounds."""
+_LOOK_S = 0.02
+"""How often whoever waits looks whether the turn is still wanted."""
 
 
 @contextmanager
 def turn(path: Path, *, alone: bool, waiting: Callable[[float], None]) -> Iterator[int]:
     """Hold a file's lock, alone or beside others who want it beside others; yields the file's descriptor.
 
-    waiting: told between two tries how many seconds were waited; what it raises ends the waiting. The file and its
-    queue (`-queue`) are made if they are missing, never removed. Not to be nested: it would wait for itself.
+    waiting: told now and then how many seconds were waited; what it raises ends the waiting. The file and its queue
+    (`-queue`) are made if they are missing, never removed. Not to be nested: it would wait for itself.
     """
     how = fcntl.LOCK_EX if alone else fcntl.LOCK_SH
     with _opened(path) as lock:
@@ -49,15 +50,36 @@ def _opened(path: Path) -> Iterator[int]:
 
 
 def _take(descriptor: int, how: int, begin: float, waiting: Callable[[float], None]) -> None:
-    while True:
+    try:
+        fcntl.flock(descriptor, how | fcntl.LOCK_NB)
+    except BlockingIOError:
+        taken = _taken(descriptor, how)
+        while not wait([taken], _LOOK_S).done:
+            waiting(time.monotonic() - begin)
+        taken.result()
+
+
+def _taken(descriptor: int, how: int) -> Future[None]:
+    """Done once the lock is held. A thread sleeps for it, which the kernel wakes the moment it is free: whoever tries
+    again and again leaves the device idle for half of the time between two tries, at every turn.
+
+    The thread has a descriptor of its own of the same open file. Closed last, where the waiting was given up, it takes
+    the lock with it.
+    """
+    taken: Future[None] = Future()
+    own = os.dup(descriptor)
+
+    def take() -> None:
         try:
-            fcntl.flock(descriptor, how | fcntl.LOCK_NB)
-        except BlockingIOError:
-            waited = time.monotonic() - begin
-            waiting(waited)
-            time.sleep(random.uniform(0.5, 1.5) * min(max(_SHARE * waited, _SHORTEST_S), _LONGEST_S))
-        else:
-            return
+            fcntl.flock(own, how)
+            taken.set_result(None)
+        except OSError as error:
+            taken.set_exception(error)
+        finally:
+            os.close(own)
+
+    threading.Thread(target=take, name="kforecast-turn", daemon=True).start()
+    return taken
 
 
 class Turns:
