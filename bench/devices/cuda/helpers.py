@@ -30,6 +30,8 @@ FALLEN = 4
 """Poisoned launchers of one lane that share their end. Each keeps a context until then, half a gigabyte or so."""
 _ALONE = ("time", "empty")
 """Messages during which nothing else may run on the device."""
+_OFF_DEVICE = ("begin",)
+"""Messages for which nothing runs on the device: no turn is waited for."""
 
 
 class HelperDied(Exception):
@@ -80,16 +82,22 @@ class Helper:
         return not self._poisoned and self._process.returncode is None and self._process.poll() is None
 
     def ask(
-        self, verb: str, *, deadline_s: float = ANSWER_S, cancelled: Callable[[], bool] = lambda: False, **fields: Any
+        self,
+        verb: str,
+        *,
+        deadline_s: float = ANSWER_S,
+        cancelled: Callable[[], bool] = lambda: False,
+        alone: bool = False,
+        **fields: Any,
     ) -> dict[str, Any]:
-        """The answer to one message. Raises HelperDied, after killing and reaping, DeviceError, InputError,
-        Cancelled.
+        """The answer to one message; alone: nothing else may run on the device meanwhile, as is so of what times in any
+        case. Raises HelperDied, after killing and reaping, DeviceError, InputError, Cancelled.
         """
-        alone = verb in _ALONE
+        alone = alone or verb in _ALONE
         try:
             if not self._ready:
                 self._expect_ready()
-            with self._turn(alone=alone):
+            with contextlib.nullcontext() if verb in _OFF_DEVICE else self._turn(alone=alone):
                 # Beside others a call has less of the device: most of it still, as what they run there is short.
                 patience_s = deadline_s if alone or self._turns is None else 2 * deadline_s
                 answer = self._answer({"verb": verb, **fields}, patience_s, cancelled)

@@ -6,18 +6,20 @@ it is ready in a fraction of a second. One message in, one message out:
 
     open {handle}                      map the oracle's memory
     trust {cubin}                      load the launcher's own kernels, allocate the flush buffer
-    load {cubin, stateful}             load the candidate's or baseline's module -> {module, unreachable}: names of its
-                                       device variables that `time` cannot set back
-    programs {programs}                -> {programs}: numbers of {module, launches, zero}; pointers are offsets from
-    a slot's
-                                       inputs or outputs
-    run {calls}                        launch each [program, inputs, outputs], offsets in the memory, and wait for it
+    load {cubin, stateful, programs}   load the candidate's or baseline's module -> {module, programs, unreachable}: its
+                                       number, those of its programs, and names of its device variables that `time`
+                                       cannot set back
+    programs {programs}                -> {programs}: numbers of {module, launches, zero}; pointers are offsets from a
+                                       slot's inputs or outputs
+    run {calls}                        launch each [program, inputs, outputs], offsets in the memory, one after another,
+                                       and wait for them all
     time {samples}                     -> {times}: per sample microseconds cold and warm; a sample with `renew` begins
                                        with the module's device variables as they were loaded
     empty {count, calls}               -> {times}: the empty kernel, `calls` to a sample, as `time` would time it
     unload                             drop modules and programs
 
-A CUDA error that poisons the context is answered with {fault}; the process then waits for its end.
+A CUDA error that poisons the context is answered with {fault}, any other one with {refused}, once nothing runs any
+more; `call` of either is the number of the call that failed. A process with a poisoned context then waits for its end.
 """
 
 from __future__ import annotations
@@ -155,6 +157,30 @@ class _Program:
             launch.launch(inputs, outputs, stream)
 
 
+class _Progress:
+    """How far the calls of one message came, in memory of the host that the device writes: it can be read when the
+    context is poisoned, and costs no wait between the calls.
+    """
+
+    def __init__(self) -> None:
+        self._host = int(check(cuda.cuMemHostAlloc(4, cuda.CU_MEMHOSTALLOC_DEVICEMAP), "cuMemHostAlloc"))
+        self._device = int(check(cuda.cuMemHostGetDevicePointer(self._host, 0), "cuMemHostGetDevicePointer"))
+        self.queued = 0
+        """The number of the call that is queued now."""
+
+    @property
+    def ended(self) -> int:
+        """Calls that have ended."""
+        return ctypes.c_uint32.from_address(self._host).value
+
+    def begin(self) -> None:
+        ctypes.c_uint32.from_address(self._host).value = 0
+
+    def mark(self, calls: int, stream: Any) -> None:
+        """Queue the note that so many have ended."""
+        check(cuda.cuStreamWriteValue32(stream, self._device, calls, 0), "cuStreamWriteValue32")
+
+
 class Launcher:
     """The process's state: context, memory, modules, programs."""
 
@@ -172,7 +198,7 @@ class Launcher:
         self.modules: list[Any] = []
         self.variables: list[_Variables] = []
         self.known: list[_Program] = []
-        self.running = 0
+        self._progress = _Progress()
         self._smem: dict[tuple[int, str], int] = {}
         self._events: list[Any] = []
         self._flush: PlacedLaunch | None = None
@@ -219,7 +245,9 @@ class Launcher:
         self.modules.append(module)
         names = device_variables(Path(message["cubin"]).read_bytes()) if message.get("stateful") else ()
         self.variables.append(_Variables(module, names, self.stream))
-        return {"module": len(self.modules) - 1, "unreachable": self.variables[-1].unreachable}
+        number = len(self.modules) - 1
+        programs = [{**program, "module": number} for program in message.get("programs", ())]
+        return {"module": number, "unreachable": self.variables[-1].unreachable, **self.programs({"programs": programs})}
 
     def programs(self, message: dict[str, Any]) -> dict[str, Any]:
         numbers = []
@@ -245,11 +273,26 @@ class Launcher:
         return function
 
     def run(self, message: dict[str, Any]) -> dict[str, Any]:
+        self._progress.begin()
         for number, (program, inputs, outputs) in enumerate(message["calls"]):
-            self.running = number
+            self._progress.queued = number
             self.known[program].run(self.base + inputs, self.base + outputs, self.stream)
-            self.synchronize()
+            self._progress.mark(number + 1, self.stream)
+        self.synchronize()
         return {}
+
+    def settled(self, failure: CudaFailure) -> tuple[CudaFailure, int]:
+        """What failed in truth, and the number of the call: after a refusal, what was queued before it may end in a
+        fault.
+        """
+        if failure.name in _NOT_POISONING:
+            try:
+                self.synchronize()
+            except CudaFailure as fault:
+                if fault.name not in _NOT_POISONING:
+                    return fault, self._progress.ended
+            return failure, self._progress.queued
+        return failure, self._progress.ended
 
     def time(self, message: dict[str, Any]) -> dict[str, Any]:
         """Each sample {program, cold: [slots], warm: [slots], renew}: the calls of one list run back to back and share
@@ -363,10 +406,11 @@ def serve(channel: Channel, ordinal: int) -> int:
                 continue
             try:
                 answer = getattr(launcher, verb)(message)
-            except CudaFailure as failure:
+            except CudaFailure as failed:
+                failure, call = launcher.settled(failed)
                 poisoned = failure.name not in _NOT_POISONING
                 kind = "fault" if poisoned else "refused"
-                channel.send({kind: failure.name, "text": str(failure), "call": launcher.running})
+                channel.send({kind: failure.name, "text": str(failure), "call": call})
                 if poisoned:
                     channel.receive()  # nothing more is asked of this process: its end is for the session to time
                     return 3

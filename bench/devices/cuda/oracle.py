@@ -6,11 +6,11 @@ context cannot address. SHARERS oracles in all may divide the device's memory.
 
     reserve {bytes}          (re)allocate the slab -> {handle}
     begin {task_id, task, keep}  a new measurement on this task (null: told before): forget what other kernels than
-                             `keep` computed
+                             `keep` computed. Nothing runs on the device for it
     fill {layouts, jobs}     inputs into place, outputs and scratch poisoned, red zones written
-    check {layouts, kernel, jobs, inputs, guards}  -> {answers, guard}: per job null, or what is wrong with what this
-                             kernel wrote; `inputs`: look at them too; guard: as much for the slots of no call and the
-                             calls whose inputs are looked at again
+    check {layouts, sides, inputs, guards}  -> {answers, guard}: for the jobs of all sides, each [kernel, jobs], null or
+                             what is wrong with what that kernel wrote; `inputs`: look at them too; guard: as much for
+                             the slots of no call and the calls whose inputs are looked at again
     memory {}                -> {free, total} bytes of the device
 
 A job is {kind, case, set, layout, in, out}: contents number `set` of checked or timed case number `case`, its inputs
@@ -20,12 +20,11 @@ at offset `in` of the slab (null: they are there already), what the kernel write
 
 from __future__ import annotations
 
-import itertools
 import os
 import secrets
 import socket
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import resources
 from typing import Any, TypeVar
@@ -35,14 +34,14 @@ import numpy as np
 from ....store.models import Mismatch, Task
 from ...correctness.compare import ExactExpectation, FloatExpectation
 from ...correctness.gate import Expectation, expect
-from ...correctness.norms import TAIL_SHARE
 from ...correctness.place import on_host
 from ...correctness.poison import poison_bits
-from ...tasks.dtypes import carrier_dtype, item_bytes, largest, numpy_dtype
+from ...tasks.dtypes import carrier_dtype, item_bytes, numpy_dtype
 from ...tasks.inputs import make_inputs
 from ...tasks.shapes import output_tensors, shape_of
 from .channel import Channel, ChannelClosed
 from .guards import NEAR_SET, nearly, poisoned_rows
+from .rounds import Round, Row, judge_arguments
 
 RENEW_AFTER = 64
 """Measurements that may draw on the same secret contents before fresh ones are made. A kernel cannot carry what it
@@ -52,12 +51,8 @@ _KEEP_SHARE, _KEEP_SHARE_OF_ALL = 0.3, 0.45
 """Of the device's memory, for contents that may be needed again: of one oracle; of several in all, as each has its own
 of the same tasks.
 """
-_KINDS = {"f64": 0, "f32": 1, "f16": 2, "bf16": 3}
-_VERDICT = np.dtype([("squares", "f8"), ("finite", "u8"), ("wrong", "u8"), ("tail", "u8")])
 
 Key = tuple[str, str, int, int]
-Row = tuple[int, int, int, bool]
-"""Address, address or word to compare with, bytes, whether it is a word."""
 Where = TypeVar("Where")
 
 
@@ -81,6 +76,21 @@ class _Contents:
         return int(sum(array.nbytes for array in held))
 
 
+@dataclass
+class _Judged:
+    """A job whose outputs are judged: numbers of the round's questions about them."""
+
+    index: int
+    kernel: str
+    job: dict[str, Any]
+    contents: _Contents
+    outputs: dict[str, Any]
+    exact: list[int] = field(default_factory=list)
+    floats: list[int] = field(default_factory=list)
+    held: list[Any] = field(default_factory=list)
+    """Copies that must live until the round has ended."""
+
+
 class Oracle:
     """The process's state: the slab, tasks, contents."""
 
@@ -94,12 +104,14 @@ class Oracle:
         names = ("copy_many", "fill_many", "differ_many", "judge")
         self._kernels = {name: module.get_function(name) for name in names}
         self._slab = 0
+        self._begun = False
         self._tasks: dict[str, Task] = {}
         self._task: Task | None = None
         self._task_id = ""
         self._contents: dict[Key, _Contents] = {}
         self._keep_share = _KEEP_SHARE if sharers == 1 else _KEEP_SHARE_OF_ALL / sharers
         self._sms = cupy.cuda.Device(ordinal).attributes["MultiProcessorCount"]
+        _, self._memory_bytes = cupy.cuda.runtime.memGetInfo()
 
     # -- messages ------------------------------------------------------------------------------------------------
 
@@ -127,11 +139,14 @@ class Oracle:
                 contents.uses += 1
                 if contents.uses <= RENEW_AFTER:
                     self._contents[key] = contents  # at the end: it was used last
-        self._shrink()
+        self._begun = True
         return {}
 
     def fill(self, message: dict[str, Any]) -> dict[str, Any]:
         assert self._task is not None
+        if self._begun:
+            self._begun = False
+            self._shrink()
         copies, fills = [], []
         for job in message["jobs"]:
             layout = message["layouts"][job["layout"]]
@@ -158,24 +173,31 @@ class Oracle:
         return {}
 
     def check(self, message: dict[str, Any]) -> dict[str, Any]:
-        layouts, kernel, jobs = message["layouts"], message["kernel"], message["jobs"]
+        layouts = message["layouts"]
+        jobs = [(kernel, job) for kernel, of_kernel in message["sides"] for job in of_kernel]
+        plain = [job for _, job in jobs]
+        looks = self._round()
+        red = _asked(looks, self._red_rows(layouts, plain))
+        inputs = _asked(looks, self._input_rows(layouts, plain) if message["inputs"] else [])
+        known = _asked(looks, self._verified_rows(layouts, jobs))
+        guard = _asked(looks, self._guard_rows(layouts, message["guards"]))
+        unknown = set(range(len(jobs))) - {index for (index, _), _ in known}
+        judged = self._queue(looks, layouts, {index: jobs[index] for index in sorted(unknown)})
+        looks.end()
         answers: list[Any] = [None] * len(jobs)
-        red = self._red_rows(layouts, jobs)
-        inputs = self._input_rows(layouts, jobs) if message["inputs"] else []
-        known = self._verified_rows(layouts, kernel, jobs)
-        guard = self._guard_rows(layouts, message["guards"])
-        hit = self._differ([row for _, row in (*red, *inputs, *known, *guard)])
-        for (index, zone), _ in _those(red, hit):
-            answers[index] = answers[index] or self._overrun(layouts[jobs[index]["layout"]], jobs[index], *zone)
-        for (index, name), _ in _those(inputs, hit[len(red) :]):
-            text = f"wrote to {name}, which is an input (case {self._case(jobs[index]).name})"
+        for index, zone in _those(looks, red):
+            answers[index] = answers[index] or self._overrun(layouts[plain[index]["layout"]], plain[index], *zone)
+        for index, name in _those(looks, inputs):
+            text = f"wrote to {name}, which is an input (case {self._case(plain[index]).name})"
             answers[index] = answers[index] or {"overrun": text}
-        other = {index for (index, _), _ in _those(known, hit[len(red) + len(inputs) :])}
-        same = {index for (index, _), _ in known} - other
-        doubtful = [index for index in range(len(jobs)) if answers[index] is None and index not in same]
-        for index, answer in zip(doubtful, self._judge(layouts, kernel, [jobs[i] for i in doubtful]), strict=True):
-            answers[index] = answer
-        told = [text for text, _ in _those(guard, hit[len(red) + len(inputs) + len(known) :])]
+        other = sorted({index for index, _ in _those(looks, known) if answers[index] is None})
+        again = self._round()
+        judged_again = self._queue(again, layouts, {index: jobs[index] for index in other})
+        again.end()
+        for these, asked in ((judged, looks), (judged_again, again)):
+            for item in these:
+                answers[item.index] = answers[item.index] or self._verdict(item, asked)
+        told = _those(looks, guard)
         self.cp.cuda.runtime.deviceSynchronize()  # an answer means: nothing of this runs any more
         return {"answers": answers, "guard": told[0] if told else None}
 
@@ -212,17 +234,15 @@ class Oracle:
 
     def _shrink(self) -> None:
         """Drop contents of other tasks, those not used for longest first, when all take more than their share."""
-        _, total = self.cp.cuda.runtime.memGetInfo()
-        held = {key: contents.bytes() for key, contents in self._contents.items()}
-        excess = sum(held.values()) - int(self._keep_share * total)
+        pool = self.cp.get_default_memory_pool()
+        excess = pool.used_bytes() - int(self._keep_share * self._memory_bytes)
         if excess <= 0:
             # Blocks stay in the pool: giving gigabytes back and asking again costs more than all of the judging.
             return
-        for key, size in held.items():
+        for key in list(self._contents):
             if excess > 0 and key[0] != self._task_id:
-                del self._contents[key]
-                excess -= size
-        self.cp.get_default_memory_pool().free_all_blocks()
+                excess -= self._contents.pop(key).bytes()
+        pool.free_all_blocks()
 
     # -- judging -------------------------------------------------------------------------------------------------
 
@@ -256,11 +276,11 @@ class Oracle:
         return {"overrun": f"wrote outside its tensors: {where} (case {self._case(job).name})"}
 
     def _verified_rows(
-        self, layouts: list[Any], kernel: str, jobs: list[dict[str, Any]]
+        self, layouts: list[Any], jobs: Sequence[tuple[str, dict[str, Any]]]
     ) -> list[tuple[tuple[int, str], Row]]:
-        """By job and output: what this kernel once wrote for the same contents, and passed the gate with."""
+        """By job and output: what its kernel once wrote for the same contents, and passed the gate with."""
         rows = []
-        for index, job in enumerate(jobs):
+        for index, (kernel, job) in enumerate(jobs):
             places = layouts[job["layout"]]["outputs"]
             for name, array in self._get(job).verified.get(kernel, {}).items():
                 row = (self._slab + job["out"] + places[name][0], array.data.ptr, array.nbytes, False)
@@ -277,46 +297,36 @@ class Oracle:
                 rows.append(((index, name), (self._slab + job["in"] + offset, array.data.ptr, array.nbytes, False)))
         return rows
 
-    def _judge(self, layouts: list[Any], kernel: str, jobs: list[dict[str, Any]]) -> list[dict[str, Any] | None]:
-        """The gate on every job's outputs: queued for all of them, then waited for once."""
-        assert self._task is not None
-        if not jobs:
-            return []
-        taken: list[tuple[_Contents, dict[str, Any]]] = []
-        floats: list[tuple[int, FloatExpectation, int]] = []
-        exact: list[tuple[int, Row, Any]] = []
-        results = self.cp.zeros((len(jobs) * len(output_tensors(self._task)), _VERDICT.itemsize), np.uint8)
-        for index, job in enumerate(jobs):
+    def _queue(self, looks: Round, layouts: list[Any], jobs: Mapping[int, tuple[str, dict[str, Any]]]) -> list[_Judged]:
+        """The gate on every output of these jobs, by their numbers."""
+        queued = []
+        for index, (kernel, job) in jobs.items():
             outputs = self._take(layouts[job["layout"]], job)
             contents = self._get(job)
             if contents.expectation is None:
                 contents.expectation = self._expect(job, contents)
-            taken.append((contents, outputs))
+            item = _Judged(index, kernel, job, contents, outputs)
             for expected in contents.expectation.tensors:
                 got = outputs[expected.tensor.name]
                 if isinstance(expected, ExactExpectation):
                     golden = self.cp.ascontiguousarray(expected.golden)
-                    exact.append((index, (got.data.ptr, golden.data.ptr, golden.nbytes, False), golden))
+                    item.held.append(golden)
+                    item.exact += looks.differ([(got.data.ptr, golden.data.ptr, golden.nbytes, False)])
                 else:
-                    self._queue_judge(expected, got, results[len(floats)])
-                    floats.append((index, expected, got.size))
-        differ = self._differ([row for _, row, _ in exact])
-        failed = {index for (index, _, _), hit in zip(exact, differ, strict=True) if hit}
-        verdicts = results.get().view(_VERDICT).reshape(-1)
-        for (index, expected, size), verdict in zip(floats, verdicts, strict=False):
-            rms = float(np.sqrt(verdict["squares"] / max(int(verdict["finite"]), 1)))
-            few = int(verdict["tail"]) <= int(size * TAIL_SHARE)
-            if int(verdict["wrong"]) or not few or rms > expected.limits.rms:
-                failed.add(index)
-        answers: list[dict[str, Any] | None] = [None] * len(jobs)
-        for index, (contents, outputs) in enumerate(taken):
+                    item.floats.append(looks.judge(expected, got))
+            queued.append(item)
+        return queued
+
+    def _verdict(self, item: _Judged, looks: Round) -> dict[str, Any] | None:
+        assert item.contents.expectation is not None, "queued with one"
+        if any(map(looks.differs, item.exact)) or any(map(looks.is_wrong, item.floats)):
             # The gate itself finds the words, and has the last one; on the host, where nothing is compiled for it.
-            mismatch = self._words(contents.expectation, outputs) if index in failed and contents.expectation else None
+            mismatch = self._words(item.contents.expectation, item.outputs)
             if mismatch is not None:
-                answers[index] = {"mismatch": mismatch.model_dump(mode="json")}
-            elif jobs[index]["kind"] == "timed":
-                contents.verified[kernel] = {name: array.copy() for name, array in outputs.items()}
-        return answers
+                return {"mismatch": mismatch.model_dump(mode="json")}
+        if item.job["kind"] == "timed":
+            item.contents.verified[item.kernel] = {name: array.copy() for name, array in item.outputs.items()}
+        return None
 
     def _words(self, expectation: Expectation, outputs: dict[str, Any]) -> Mismatch | None:
         tensors = tuple(_on(np, expected) for expected in expectation.tensors)
@@ -344,16 +354,6 @@ class Oracle:
             for tensor in output_tensors(self._task)
         }
 
-    def _queue_judge(self, expected: FloatExpectation, got: Any, result: Any) -> None:
-        scale, limit, dtype = expected.scale, expected.limits, expected.tensor.dtype
-        given = 0 if scale.given is None else scale.given.data.ptr
-        arguments = (
-            got, np.int32(_KINDS[dtype]), expected.golden, scale.row_rms, np.uint64(scale.row), np.uint64(given),
-            np.float64(limit.maximum), np.float64(limit.tail), np.float64(largest(dtype)), np.uint64(got.size), result,
-        )  # fmt: skip
-        blocks = min(-(-got.size // 256), 16 * self._sms)
-        self._kernels["judge"]((blocks,), (256,), arguments)
-
     # -- parts ---------------------------------------------------------------------------------------------------
 
     def _view(self, pointer: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
@@ -374,18 +374,22 @@ class Oracle:
             tail = [argument[start : start + 32768] for argument in extra]
             self._kernels[name]((blocks, len(part)), (256,), (*columns, *tail))
 
-    def _differ(self, rows: Sequence[Row]) -> list[bool]:
-        """Per row whether its bytes differ from the other buffer's or, where the row says so, from a repeated word."""
-        if not rows:
-            return []
-        flags = self.cp.zeros(len(rows), np.uint32)
-        self._many("differ_many", rows, flags)
-        return [bool(flag) for flag in flags.get()]
+    def _round(self) -> Round:
+        return Round(self.cp, lambda rows, flags: self._many("differ_many", rows, flags), self._launch_judge)
+
+    def _launch_judge(self, expected: FloatExpectation, got: Any, kind: Any, result: Any) -> None:
+        blocks = min(-(-got.size // 256), 16 * self._sms)
+        self._kernels["judge"]((blocks,), (256,), judge_arguments(expected, got, kind, result))
 
 
-def _those(rows: list[tuple[Where, Row]], hit: Sequence[bool]) -> list[tuple[Where, Row]]:
-    """The rows that are hit; `hit` may go on behind them."""
-    return list(itertools.compress(rows, hit))
+def _asked(looks: Round, rows: Sequence[tuple[Where, Row]]) -> list[tuple[Where, int]]:
+    """Where each row is, and the number of its question."""
+    return list(zip((where for where, _ in rows), looks.differ([row for _, row in rows]), strict=True))
+
+
+def _those(looks: Round, asked: Sequence[tuple[Where, int]]) -> list[Where]:
+    """Where something differed."""
+    return [where for where, number in asked if looks.differs(number)]
 
 
 def _on(xp: Any, expected: FloatExpectation | ExactExpectation) -> FloatExpectation | ExactExpectation:

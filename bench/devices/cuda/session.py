@@ -8,7 +8,7 @@ import math
 import secrets
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -97,35 +97,41 @@ class CudaSession:
     # -- sides ---------------------------------------------------------------------------------------------------
 
     def add(self, side: Side, program: Program) -> None:
+        """Its module is loaded with its first programs: one message instead of three."""
         self._programs[side] = program
-        self._load(side)
-
-    def _load(self, side: Side) -> None:
-        stateful = self._keeps_state(side)
-        answer = self._ask("load", cubin=str(self._programs[side].build.binary), stateful=stateful)
-        self._modules[side] = answer["module"]
-        self._unreachable.update(answer["unreachable"])
 
     def _keeps_state(self, side: Side) -> bool:
         """Whether it has device variables that a launch may write and the next one read."""
         return "stateful" in self._programs[side].build.facts.labels
 
-    def _reload(self) -> None:
-        """After a launcher was replaced: everything it knew is gone."""
-        self._modules.clear()
-        self._registered.clear()
-        for side in self._programs:
-            self._load(side)
+    def _make_known(self, side: Side, kinds: Sequence[str]) -> None:
+        """Let the launcher in use know what it does not know of the side's module and its programs for these cases."""
+        missing = [
+            (kind, index, case, layout)
+            for kind in kinds
+            for index, (case, layout) in enumerate(self._cases(kind))
+            if (side, kind, index) not in self._registered
+        ]
+        if not missing:
+            return
+        programs = [self._program(side, case, layout) for _, _, case, layout in missing]
+        module = self._modules.get(side)
+        if module is None:
+            cubin, stateful = str(self._programs[side].build.binary), self._keeps_state(side)
+            answer = self._ask("load", cubin=cubin, stateful=stateful, programs=programs)
+            self._modules[side] = answer["module"]
+            self._unreachable.update(answer["unreachable"])
+        else:
+            answer = self._ask("programs", programs=[{**program, "module": module} for program in programs])
+        for (kind, index, _, _), number in zip(missing, answer["programs"], strict=True):
+            self._registered[side, kind, index] = number
 
-    def _register(self, side: Side, kind: str, cases: Sequence[Case], layouts: Sequence[Layout]) -> list[int]:
-        """Numbers of the side's programs for these cases; made known to the launcher where it does not know them."""
-        missing = [index for index in range(len(cases)) if (side, kind, index) not in self._registered]
-        if missing:
-            programs = [self._program(side, cases[index], layouts[index]) for index in missing]
-            numbers = self._ask("programs", programs=programs)["programs"]
-            for index, number in zip(missing, numbers, strict=True):
-                self._registered[side, kind, index] = number
-        return [self._registered[side, kind, index] for index in range(len(cases))]
+    def _cases(self, kind: str) -> list[tuple[Case, Layout]]:
+        if kind == "checked":
+            return [(case, self._layout(case)) for case in self._task.checked]
+        if not self._timed:
+            self._timed = [_TimedCase(case, self._layout(case)) for case in self._task.timed_on("cuda")]
+        return [(timed.case, timed.layout) for timed in self._timed]
 
     def _program(self, side: Side, case: Case, layout: Layout) -> dict[str, Any]:
         program = self._programs[side]
@@ -138,7 +144,6 @@ class CudaSession:
         zero = [layout.outputs[name] for name in layout.zero]
         zero += [layout.scratch[side, entry.name][:2] for entry in program.kernel.scratch if entry.zero]
         return {
-            "module": self._modules[side],
             "launches": [self._launch(side, *placed, layout) for placed in program.build.placed(launches)],
             "zero": zero,
         }
@@ -171,14 +176,20 @@ class CudaSession:
     # -- asking the launcher -------------------------------------------------------------------------------------
 
     def _ask(
-        self, verb: str, deadline_s: float = _LAUNCH_DEADLINE_S, *, cases: Sequence[Case] = (), **fields: Any
+        self,
+        verb: str,
+        deadline_s: float = _LAUNCH_DEADLINE_S,
+        *,
+        alone: bool = False,
+        cases: Sequence[Case] = (),
+        **fields: Any,
     ) -> dict[str, Any]:
         """An answer of the launcher. What the kernel did to it is a KernelFault, which names the one of `cases` it
         ran.
         """
         launcher: Helper = self._lane.launcher()
         try:
-            answer = launcher.ask(verb, deadline_s=deadline_s, cancelled=self._cancelled, **fields)
+            answer = launcher.ask(verb, deadline_s=deadline_s, cancelled=self._cancelled, alone=alone, **fields)
         except HelperDied as death:
             if death.overdue:
                 reason = f"it did not finish within its deadline of {deadline_s:g} s"
@@ -199,7 +210,8 @@ class CudaSession:
         if not cases:
             return None
         progress(f"checking {len(cases)} cases")
-        layouts = [self._layout(case) for case in cases]
+        self._make_known(side, ("checked", "timed"))
+        layouts = [layout for _, layout in self._cases("checked")]
         slab = Slab()
         jobs = [
             self._job("checked", index, 0, index, slab.take(layout.input_bytes), slab.take(layout.output_bytes))
@@ -210,18 +222,17 @@ class CudaSession:
             for job in jobs:
                 job["set"] = contents
             self._fill(layouts, jobs, slab)
-            programs = self._register(side, "checked", cases, layouts)
-            calls = [[program, job["in"], job["out"]] for program, job in zip(programs, jobs, strict=True)]
-            self._ask("run", self._deadline_s, cases=cases, calls=calls)
-            mismatch = self._judge(layouts, side, jobs, inputs=True)
+            calls = [[self._registered[side, "checked", n], job["in"], job["out"]] for n, job in enumerate(jobs)]
+            # A kernel that traps holds up for seconds whoever else waits for the device then.
+            self._ask("run", self._deadline_s, alone=contents == 0, cases=cases, calls=calls)
+            mismatch = self._judge(layouts, {side: jobs}, inputs=True)
             if mismatch is not None:
                 return mismatch
         return None
 
     def prepare(self, side: Side, progress: Progress) -> Mismatch | None:
         progress("checking the timed cases")
-        if not self._timed:
-            self._timed = [_TimedCase(case, self._layout(case)) for case in self._task.timed_on("cuda")]
+        self._make_known(side, ("timed",))
         kernel_id = self._programs[side].kernel.id
         known = self._lane.prepared.get(self._task.id)
         if side == "baseline" and known is not None and known.kernel_id == kernel_id:
@@ -239,16 +250,16 @@ class CudaSession:
             jobs.append(slots)
         every = [job for of_case in jobs for job in of_case]
         self._fill(layouts, [*every, *guards.decoys], slab)
-        programs = self._register(side, "timed", [timed.case for timed in self._timed], layouts)
         estimates_us = []
-        for index, program in enumerate(programs):
+        for index in range(len(layouts)):
+            program = self._registered[side, "timed", index]
             samples = [
                 {"program": program, "cold": [[job["in"], job["out"]]], "warm": [], "renew": job is jobs[index][0]}
                 for job in jobs[index]
             ]
             answer = self._ask("time", INPUT_SETS * self._deadline_s, samples=samples)
             estimates_us.append(self._lane.clock_cost.without(min(times[0] for times in answer["times"]), 1))
-        mismatch = self._judge(layouts, side, every, inputs=True, guards=guards)
+        mismatch = self._judge(layouts, {side: every}, inputs=True, guards=guards)
         if mismatch is None:
             self._estimated(side, estimates_us)
             if side == "baseline":
@@ -285,7 +296,8 @@ class CudaSession:
         if run != self._run:
             self._run = run
             self._lane.fresh_launcher()
-            self._reload()
+            self._modules.clear()  # everything the launcher before knew is gone
+            self._registered.clear()
         begin = time.perf_counter()
         warm_left = WARM_BLOCKS - self._blocks_taken
         per_block = sum(
@@ -302,11 +314,11 @@ class CudaSession:
         calls = [job for visit in every for job in (*visit.cold, *visit.warm)]
         self._fill(layouts, [*calls, *guards.decoys], slab)
         guards.probe([job for visit in every for job in visit.cold], self._random)
-        cases = [timed.case for timed in self._timed]
-        programs = {side: self._register(side, "timed", cases, layouts) for side in self._programs}
+        for side in self._programs:
+            self._make_known(side, ("timed",))
         samples: list[dict[str, Any]] = []
         for visit in every:
-            program = programs[visit.side][visit.case_index]
+            program = self._registered[visit.side, "timed", visit.case_index]
             cold = [[job["in"], job["out"]] for job in visit.cold]
             # The warm call reads the inputs that the cold one just read, and writes elsewhere.
             warm = [[c["in"], w["out"]] for c, w in zip(visit.cold, visit.warm, strict=False)]
@@ -316,11 +328,13 @@ class CudaSession:
         self._states.append(self._lane.monitor.read())
         answer = self._ask("time", deadline_s, samples=samples)
         self._states.append(self._lane.monitor.read())
-        for side in self._programs:
-            jobs = [job for visit in every if visit.side == side for job in (*visit.cold, *visit.warm)]
-            mismatch = self._judge(layouts, side, jobs, guards=guards if side == "candidate" else None)
-            if mismatch is not None:
-                raise KernelFault("incorrect", f"a timed call was wrong: {mismatch.explanation}", mismatch=mismatch)
+        sides: dict[Side, list[dict[str, Any]]] = {
+            side: [job for visit in every if visit.side == side for job in (*visit.cold, *visit.warm)]
+            for side in self._programs
+        }
+        mismatch = self._judge(layouts, sides, guards=guards)
+        if mismatch is not None:
+            raise KernelFault("incorrect", f"a timed call was wrong: {mismatch.explanation}", mismatch=mismatch)
         self._blocks_taken += count
         self._sample_s.append((time.perf_counter() - begin) / len(every))
         return self._as_blocks(orders[:count], visits, answer["times"], group)
@@ -379,16 +393,18 @@ class CudaSession:
     def _judge(
         self,
         layouts: Sequence[Layout],
-        side: Side,
-        jobs: Sequence[dict[str, Any]],
+        sides: Mapping[Side, Sequence[dict[str, Any]]],
         *,
         inputs: bool = False,
         guards: Guards | None = None,
     ) -> Mismatch | None:
-        messages = [layout.as_message() for layout in layouts]
-        watched, kernel = (guards or Guards()).as_message(), self._programs[side].kernel.id
+        """What the oracle says of what the sides wrote in these jobs: the first mismatch. Raises KernelFault."""
         found = self._lane.ask_oracle(
-            "check", layouts=messages, kernel=kernel, jobs=jobs, inputs=inputs, guards=watched
+            "check",
+            layouts=[layout.as_message() for layout in layouts],
+            sides=[(self._programs[side].kernel.id, jobs) for side, jobs in sides.items()],
+            inputs=inputs,
+            guards=(guards or Guards()).as_message(),
         )
         answers = [answer for answer in found["answers"] if answer is not None]
         overruns = [answer["overrun"] for answer in answers if "overrun" in answer]

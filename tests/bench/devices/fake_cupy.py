@@ -148,6 +148,7 @@ class FakeCupy:
         )
         self.cuda = memory
         self.random = SimpleNamespace(default_rng=_Generator)
+        self.used_bytes = 0
 
     def RawModule(self, code: str, backend: str, options: tuple[str, ...]) -> Any:
         assert all(f"void {name}(" in code for name in _KERNELS)
@@ -158,7 +159,7 @@ class FakeCupy:
         return SimpleNamespace(get_function=get_function)
 
     def get_default_memory_pool(self) -> Any:
-        return SimpleNamespace(free_all_blocks=lambda: None)
+        return SimpleNamespace(free_all_blocks=lambda: None, used_bytes=lambda: self.used_bytes)
 
     def ndarray(self, shape: tuple[int, ...], dtype: Any, memptr: int) -> Array:
         size = max(math.prod(shape) * np.dtype(dtype).itemsize, 1)

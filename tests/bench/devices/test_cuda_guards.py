@@ -69,12 +69,14 @@ class FakeLauncher:
     known: list[dict[str, Any]] = field(default_factory=list)
     batches: list[int] = field(default_factory=list)
 
-    def ask(self, verb: str, *, deadline_s: float = 0, cancelled: object = None, **fields: Any) -> dict[str, Any]:
+    def ask(
+        self, verb: str, *, deadline_s: float = 0, cancelled: object = None, alone: bool = False, **fields: Any
+    ) -> dict[str, Any]:
         return dict(getattr(self, verb)(fields))
 
     def load(self, message: dict[str, Any]) -> dict[str, Any]:
         assert message["stateful"] == self.stateful
-        return {"module": 0, "unreachable": []}
+        return {"module": 0, "unreachable": [], **self.programs(message)}
 
     def programs(self, message: dict[str, Any]) -> dict[str, Any]:
         first = len(self.known)

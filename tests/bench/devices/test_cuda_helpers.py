@@ -170,16 +170,19 @@ def others_get_the_device(*, alone: bool) -> bool:
             return False
 
 
-@pytest.mark.parametrize(("verb", "shared"), [("time", False), ("empty", False), ("run", True), ("check", True)])
-def test_only_what_is_timed_has_the_device_alone(
-    verb: str, shared: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("verb", "alone", "shared"),
+    [("time", False, False), ("empty", False, False), ("run", False, True), ("run", True, False), ("check", False, True)],
+)
+def test_only_what_is_timed_or_asks_for_it_has_the_device_alone(
+    verb: str, alone: bool, shared: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gate = tmp_path / "gate"
     monkeypatch.setenv("GATE", str(gate))
     helper = Helper("launcher", 0, Turns("GPU-shared"))
     helper.ask("echo")
     answers: list[dict[str, object]] = []
-    asked = threading.Thread(target=lambda: answers.append(helper.ask(verb)))
+    asked = threading.Thread(target=lambda: answers.append(helper.ask(verb, alone=alone)))
     asked.start()
     until = time.monotonic() + 30
     while others_get_the_device(alone=True):
@@ -189,6 +192,14 @@ def test_only_what_is_timed_has_the_device_alone(
     asked.join(30)
     assert answers
     assert others_get_the_device(alone=True)
+    helper.close()
+
+
+def test_for_what_needs_no_device_no_turn_is_waited_for() -> None:
+    helper, other = Helper("oracle", 0, Turns("GPU-shared")), Turns("GPU-shared")
+    helper.ask("echo")
+    with other.alone():
+        assert helper.ask("begin")["echo"] == {"verb": "begin"}
     helper.close()
 
 

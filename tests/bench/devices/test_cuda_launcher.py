@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
 import importlib
+import socket
 import sys
+import threading
 from collections.abc import Iterator
 from enum import Enum
 from pathlib import Path
@@ -12,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from kforecast.bench.devices.cuda.channel import Channel
 from kforecast.bench.languages.cuda.compile import compile_cuda
 from kforecast.store.models import Kernel, Launch
 
@@ -21,11 +25,14 @@ __device__ int calls;
 __device__ float first[4] = {1, 2, 3, 4};
 extern "C" __global__ void k(float* y) { calls++; first[threadIdx.x] += 1; y[0] = first[0] + calls; }
 """
+LAUNCH = {"symbol": "k", "grid": [1, 1, 1], "block": [4, 1, 1], "smem": 0, "args": [("o", 0)]}
 
 
 class Result(Enum):
     CUDA_SUCCESS = 0
+    CUDA_ERROR_INVALID_VALUE = 1
     CUDA_ERROR_NOT_FOUND = 500
+    CUDA_ERROR_ILLEGAL_ADDRESS = 700
 
 
 class Driver(ModuleType):
@@ -37,6 +44,11 @@ class Driver(ModuleType):
         super().__init__("cuda.bindings.driver")
         self.calls: list[tuple[str, tuple[Any, ...]]] = []
         self.missing: set[bytes] = set()
+        self.refused_launch: int | None = None
+        """The number of the launch that the driver refuses."""
+        self.faulting_launch: int | None = None
+        """The number of the launch after which nothing in the stream comes to its end."""
+        self._host = ctypes.create_string_buffer(64)
 
     def __getattr__(self, name: str) -> Any:
         if not name.startswith("cu"):  # enumerations
@@ -44,6 +56,16 @@ class Driver(ModuleType):
 
         def call(*arguments: Any) -> tuple[Any, ...]:
             self.calls.append((name, arguments))
+            launches = self.names().count("cuLaunchKernel")
+            faulted = self.faulting_launch is not None and launches > self.faulting_launch
+            if name == "cuMemHostAlloc":
+                return Result.CUDA_SUCCESS, ctypes.addressof(self._host)
+            if name == "cuStreamWriteValue32" and not faulted:
+                ctypes.c_uint32.from_address(ctypes.addressof(self._host)).value = arguments[2]
+            if name == "cuStreamSynchronize" and faulted:
+                return (Result.CUDA_ERROR_ILLEGAL_ADDRESS,)
+            if name == "cuLaunchKernel" and launches - 1 == self.refused_launch:
+                return (Result.CUDA_ERROR_INVALID_VALUE,)
             if name == "cuModuleGetGlobal":
                 found = arguments[1] not in self.missing
                 return (
@@ -90,9 +112,9 @@ def timed(driver: Driver, cubin: Path, slots: int, *, stateful: bool, renew: boo
     """The driver's calls that one timed sample of so many launches makes."""
     launcher = importlib.import_module(MODULE).Launcher(0)
     launcher._flush = SimpleNamespace(launch=lambda *rest: driver.calls.append(("flush", ())))
-    launcher.load({"cubin": str(cubin), "stateful": stateful})
-    launch = {"symbol": "k", "grid": [1, 1, 1], "block": [4, 1, 1], "smem": 0, "args": [("o", 0)]}
-    launcher.programs({"programs": [{"module": 0, "launches": [launch], "zero": []}]})
+    program = {"launches": [LAUNCH], "zero": []}
+    answer = launcher.load({"cubin": str(cubin), "stateful": stateful, "programs": [program]})
+    assert (answer["module"], answer["programs"]) == (0, [0])
     del driver.calls[:]
     cold = [[0, 256 * number] for number in range(slots)]
     answer = launcher.time({"samples": [{"program": 0, "cold": cold, "warm": [], "renew": renew}]})
@@ -130,8 +152,57 @@ def test_several_launches_share_the_events_as_one_graph(driver: Driver, cubin: P
 def test_variables_that_the_driver_does_not_name_are_told(driver: Driver, cubin: Path) -> None:
     driver.missing = {b"calls"}
     launcher = importlib.import_module(MODULE).Launcher(0)
-    assert launcher.load({"cubin": str(cubin), "stateful": True}) == {"module": 0, "unreachable": ["calls"]}
+    assert launcher.load({"cubin": str(cubin), "stateful": True})["unreachable"] == ["calls"]
     assert launcher.load({"cubin": str(cubin), "stateful": False})["unreachable"] == []
     launcher.unload({})
     assert driver.names().count("cuMemFree") == 1  # the first value of the other one
     assert driver.names().count("cuModuleUnload") == 2
+
+
+def ran(driver: Driver, cubin: Path, calls: int) -> dict[str, Any]:
+    """What the launcher answers to a message that runs a kernel so many times."""
+    module = importlib.import_module(MODULE)
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        channel = Channel(ours)
+        thread = threading.Thread(target=module.serve, args=(Channel(theirs), 0), daemon=True)
+        thread.start()
+        assert "ready" in channel.receive(10.0)
+        program = {"launches": [LAUNCH], "zero": []}
+        channel.send({"verb": "load", "cubin": str(cubin), "stateful": False, "programs": [program]})
+        assert channel.receive(10.0)["programs"] == [0]
+        del driver.calls[:]
+        channel.send({"verb": "run", "calls": [[0, 0, 256 * number] for number in range(calls)]})
+        answer = channel.receive(10.0)
+        ours.shutdown(socket.SHUT_WR)
+        thread.join(10.0)
+        assert not thread.is_alive()
+    return answer
+
+
+def test_the_calls_of_a_run_are_queued_one_after_another_and_waited_for_once(driver: Driver, cubin: Path) -> None:
+    assert ran(driver, cubin, 4) == {}
+    names = [name for name in driver.names() if name in ("cuLaunchKernel", "cuStreamSynchronize")]
+    assert names == ["cuLaunchKernel"] * 4 + ["cuStreamSynchronize"]
+
+
+@pytest.mark.parametrize("number", [0, 2])
+def test_a_fault_is_told_of_the_call_that_did_not_end(number: int, driver: Driver, cubin: Path) -> None:
+    driver.faulting_launch = number
+    answer = ran(driver, cubin, 4)
+    assert (answer["fault"], answer["call"]) == ("CUDA_ERROR_ILLEGAL_ADDRESS", number)
+
+
+def test_a_refusal_is_told_of_the_call_that_was_refused_once_nothing_runs_any_more(
+    driver: Driver, cubin: Path
+) -> None:
+    driver.refused_launch = 2
+    answer = ran(driver, cubin, 4)
+    assert (answer["refused"], answer["call"]) == ("CUDA_ERROR_INVALID_VALUE", 2)
+    assert driver.names()[-1] == "cuStreamSynchronize"
+
+
+def test_a_fault_before_the_refused_call_is_the_greater(driver: Driver, cubin: Path) -> None:
+    driver.faulting_launch, driver.refused_launch = 1, 2
+    answer = ran(driver, cubin, 4)
+    assert (answer["fault"], answer["call"]) == ("CUDA_ERROR_ILLEGAL_ADDRESS", 1)

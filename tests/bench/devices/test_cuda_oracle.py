@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fake_cupy import FakeCupy
+from fake_cupy import Array, FakeCupy
 
 from kforecast.bench.correctness import place
 from kforecast.bench.devices.cuda.guards import NEAR_SET, Guards
@@ -79,7 +79,7 @@ class Device:
         self, layouts: list[Layout], jobs: list[dict[str, Any]], guards: Guards, *, inputs: bool, kernel: str = "k_1"
     ) -> dict[str, Any]:
         messages = [layout.as_message() for layout in layouts]
-        message = {"layouts": messages, "kernel": kernel, "jobs": jobs, "inputs": inputs}
+        message = {"layouts": messages, "sides": [[kernel, jobs]], "inputs": inputs}
         return self.oracle.check({**message, "guards": guards.as_message()})
 
 
@@ -165,13 +165,13 @@ def test_what_one_kernel_wrote_says_nothing_of_another_and_only_the_kept_one_out
     device: Device, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     judged: list[str] = []
-    gate = Oracle._judge
+    gate = Oracle._queue
 
-    def watched(self: Oracle, layouts: list[Any], kernel: str, jobs: list[Any]) -> list[Any]:
-        judged.extend([kernel] * len(jobs))
-        return gate(self, layouts, kernel, jobs)
+    def watched(self: Oracle, looks: Any, layouts: list[Any], jobs: dict[int, tuple[str, Any]]) -> list[Any]:
+        judged.extend(kernel for kernel, _ in jobs.values())
+        return gate(self, looks, layouts, jobs)
 
-    monkeypatch.setattr(Oracle, "_judge", watched)
+    monkeypatch.setattr(Oracle, "_queue", watched)
     layouts, jobs = device.place("timed", [0], case=0)
 
     def measure(kernel: str, keep: str | None) -> None:
@@ -188,6 +188,60 @@ def test_what_one_kernel_wrote_says_nothing_of_another_and_only_the_kept_one_out
     assert judged == ["k_baseline", "k_candidate", "k_candidate"]
     measure("k_baseline", "k_baseline")
     assert len(judged) == 3
+
+
+def test_two_kernels_are_judged_in_one_message_each_by_what_it_wrote_itself(device: Device) -> None:
+    layouts, jobs = device.place("timed", [0, 1, 0, 1], case=0)
+    device.fill(layouts, jobs)
+    for job in jobs[:3]:
+        device.answer_right(layouts[0], job)
+    message = {"layouts": [layout.as_message() for layout in layouts], "inputs": False}
+    sides = [["k_candidate", jobs[:2]], ["k_baseline", jobs[2:]]]
+    found = device.oracle.check({**message, "sides": sides, "guards": Guards().as_message()})
+    assert [answer is None for answer in found["answers"]] == [True, True, True, False]
+    # The other side's right answers for the same contents do not vouch for it.
+    device.answer_right(layouts[0], jobs[3])
+    for side in sides:
+        device.tensor(layouts[0], side[1][1], next(iter(layouts[0].outputs)))[:] = 3
+    found = device.oracle.check({**message, "sides": sides, "guards": Guards().as_message()})
+    assert [answer is None for answer in found["answers"]] == [True, False, True, False]
+
+
+def test_a_check_waits_for_the_device_once(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    layouts, jobs = device.place("checked", [0, 1], case=1)
+    device.fill(layouts, jobs)
+    for job in jobs:
+        device.answer_right(layouts[0], job)
+    device.check(layouts, jobs)  # golden values are there now
+    waits: list[int] = []
+    get = Array.get
+
+    def counted(array: Array) -> np.ndarray:
+        waits.append(array.nbytes)
+        return get(array)
+
+    monkeypatch.setattr(Array, "get", counted)
+    assert device.check(layouts, jobs) == [None, None]
+    assert len(waits) == 1
+
+
+def test_contents_of_other_tasks_go_when_memory_is_short_and_the_task_s_own_stay(device: Device) -> None:
+    layouts, jobs = device.place("checked", [0], case=1)
+    device.fill(layouts, jobs)
+    name = next(iter(layouts[0].inputs))
+    before = device.tensor(layouts[0], jobs[0], name).copy()
+    other = small("vector_add")
+    for used_bytes, same in ((0, True), (1 << 36, False)):
+        device.fake.used_bytes = used_bytes
+        device.oracle.begin({"task_id": other.id, "task": other.model_dump(mode="json"), "keep": None})
+        device.oracle.fill({"layouts": [], "jobs": []})
+        device.begin()
+        device.fill(layouts, jobs)
+        assert np.array_equal(before, device.tensor(layouts[0], jobs[0], name)) == same
+    again = device.tensor(layouts[0], jobs[0], name).copy()
+    device.begin()
+    device.fill(layouts, jobs)
+    assert np.array_equal(again, device.tensor(layouts[0], jobs[0], name))
 
 
 def test_renewed_after_many_measurements(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
