@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib import resources
+from pathlib import Path
 
-from ....store.models import Kernel, Task
+from ....store.errors import DeviceError
+from ....store.models import Kernel, Launch, Task
 from ...header.entry import instantiate
 from ...header.signature import Signature
 from ...languages.build import Build, check_toolchain
@@ -43,3 +46,18 @@ def compile_for(
     for launch in kernel.launches:
         names[launch.entry] = instantiate(launch.entry, signatures, {**constants, **kernel.tunables}).expression
     return compile_cuda(kernel, names, arch=facts.arch, deadline_s=deadline_s)
+
+
+def own_kernels(name: str, entries: Sequence[str], arch: str) -> Path:
+    """The cubin of kernels of ours, a file of this folder, through the same pool and cache. Raises DeviceError."""
+    source = resources.files(__package__).joinpath(name).read_text()
+    launches = tuple(Launch(entry=entry, args=()) for entry in entries)
+    kernel = Kernel.make(language="cuda", name=name, source=source, launches=launches, task_id="")
+    build = compile_cuda(kernel, arch=arch)
+    if build.binary is None:
+        raise DeviceError(
+            "kernels of our own do not compile",
+            value=f"{name}: {build.facts.error}",
+            next_step="Run `kforecast doctor`.",
+        )
+    return build.binary

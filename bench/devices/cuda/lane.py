@@ -5,21 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cached_property, partial
-from importlib import resources
 from pathlib import Path
 from threading import Thread
 from typing import Any
 
 from ....store.errors import DeviceError, InputError, KforecastError
-from ....store.models import Case, Kernel, Launch, Task
+from ....store.models import Case, Kernel, Task
 from ....store.models import Lane as LaneName
 from ...header.signature import Signature
 from ...languages.build import Build
-from ...languages.cuda.compile import compile_cuda
 from ...tasks.floor import DeviceRates, floor_us
 from ...turns import Turns
 from .clock import ClockCost, clock_cost
-from .compiling import COMPILE_S, compile_for, constants_of
+from .compiling import COMPILE_S, compile_for, constants_of, own_kernels
 from .device import DeviceFacts, device_facts, require_packages
 from .helpers import Helper, HelperDied, Launchers
 from .monitor import Monitor
@@ -31,6 +29,7 @@ SLAB_SHARE = 0.35
 need the same again, and the kernels' own contexts the rest."""
 SLAB_MOST = 32 << 30
 _SLAB_STEP = 256 << 20
+_ORACLE_KERNELS = ("copy_many", "fill_many", "differ_many", "judge")
 
 
 class CudaLane:
@@ -56,6 +55,7 @@ class CudaLane:
         self._slab_bytes = 0
         self._launchers: Launchers | None = None
         self._oracle: Helper | None = None
+        self._equipped = False
         self._told: set[str] = set()
         self._turns: Turns | None = None
         self._sharers = 1
@@ -92,13 +92,18 @@ class CudaLane:
         if self._oracle is None or not self._oracle.alive:
             self._oracle = Helper("oracle", self.ordinal, self._turns, self._sharers)
             self._handle, self._slab_bytes = "", 0
+            self._equipped = False
             self._told.clear()
         return self._oracle
 
     def ask_oracle(self, verb: str, **fields: Any) -> dict[str, Any]:
         """An answer of the oracle. It is trusted: when it dies, the machinery has failed, not a kernel."""
         try:
-            return self.oracle.ask(verb, **fields)
+            oracle = self.oracle
+            if not self._equipped:
+                oracle.ask("equip", cubin=str(self._judging), kernels=_ORACLE_KERNELS)
+                self._equipped = True
+            return oracle.ask(verb, **fields)
         except HelperDied as death:
             lines = death.output.splitlines()
             raise DeviceError(
@@ -130,23 +135,11 @@ class CudaLane:
 
     @cached_property
     def _trusted(self) -> Path:
-        source = resources.files(__package__).joinpath("trusted.cu").read_text()
-        entries = ("flush", "nothing", "canary")
-        kernel = Kernel.make(
-            language="cuda",
-            name="trusted.cu",
-            source=source,
-            launches=tuple(Launch(entry=entry, args=()) for entry in entries),
-            task_id="",
-        )
-        build = compile_cuda(kernel, arch=self.facts.arch)
-        if build.binary is None:
-            raise DeviceError(
-                "the launcher's own kernels do not compile",
-                value=build.facts.error,
-                next_step="Run `kforecast doctor`.",
-            )
-        return build.binary
+        return own_kernels("trusted.cu", ("flush", "nothing", "canary"), self.facts.arch)
+
+    @cached_property
+    def _judging(self) -> Path:
+        return own_kernels("oracle.cu", _ORACLE_KERNELS, self.facts.arch)
 
     @property
     def _pool(self) -> Launchers:
@@ -157,7 +150,7 @@ class CudaLane:
     def warm_up(self) -> None:
         """Start every helper process and compile what they will need, without waiting for it."""
         _ = self.oracle, self._pool
-        works: list[Callable[[], object]] = [lambda: self._trusted]
+        works: list[Callable[[], object]] = [lambda: self._trusted, lambda: self._judging]
         if self.rates is None:
             works.append(lambda: compile_bandwidth(self.facts.arch))
         for work in works:

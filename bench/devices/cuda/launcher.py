@@ -246,8 +246,10 @@ class Launcher:
         names = device_variables(Path(message["cubin"]).read_bytes()) if message.get("stateful") else ()
         self.variables.append(_Variables(module, names, self.stream))
         number = len(self.modules) - 1
-        programs = [{**program, "module": number} for program in message.get("programs", ())]
-        return {"module": number, "unreachable": self.variables[-1].unreachable, **self.programs({"programs": programs})}
+        programs = self.programs(
+            {"programs": [{**program, "module": number} for program in message.get("programs", ())]}
+        )
+        return {"module": number, "unreachable": self.variables[-1].unreachable, **programs}
 
     def programs(self, message: dict[str, Any]) -> dict[str, Any]:
         numbers = []

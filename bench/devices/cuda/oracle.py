@@ -4,6 +4,7 @@ Started as `python -m kforecast.bench.devices.cuda.oracle FD ORDINAL SHARERS`. I
 maps (the *slab*); pristine inputs, golden values and everything else stay in memory of its own, which the launcher's
 context cannot address. SHARERS oracles in all may divide the device's memory.
 
+    equip {cubin, kernels}   load the oracle's own kernels, before anything else
     reserve {bytes}          (re)allocate the slab -> {handle}
     begin {task_id, task, keep}  a new measurement on this task (null: told before): forget what other kernels than
                              `keep` computed. Nothing runs on the device for it
@@ -26,7 +27,6 @@ import socket
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from importlib import resources
 from typing import Any, TypeVar
 
 import numpy as np
@@ -99,10 +99,7 @@ class Oracle:
 
         self.cp = cupy
         cupy.cuda.Device(ordinal).use()
-        source = resources.files(__package__).joinpath("oracle.cu").read_text()
-        module = cupy.RawModule(code=source, backend="nvrtc", options=("--std=c++17",))
-        names = ("copy_many", "fill_many", "differ_many", "judge")
-        self._kernels = {name: module.get_function(name) for name in names}
+        self._kernels: dict[str, Any] = {}
         self._slab = 0
         self._begun = False
         self._tasks: dict[str, Task] = {}
@@ -114,6 +111,11 @@ class Oracle:
         _, self._memory_bytes = cupy.cuda.runtime.memGetInfo()
 
     # -- messages ------------------------------------------------------------------------------------------------
+
+    def equip(self, message: dict[str, Any]) -> dict[str, Any]:
+        module = self.cp.RawModule(path=message["cubin"])
+        self._kernels = {name: module.get_function(name) for name in message["kernels"]}
+        return {}
 
     def reserve(self, message: dict[str, Any]) -> dict[str, Any]:
         runtime = self.cp.cuda.runtime
@@ -424,7 +426,7 @@ def _word(dtype: str) -> int:
     return int.from_bytes(poison_bits(dtype).to_bytes(size, "little") * (8 // size), "little")
 
 
-_VERBS = ("reserve", "begin", "fill", "check", "memory")
+_VERBS = ("equip", "reserve", "begin", "fill", "check", "memory")
 
 
 def serve(channel: Channel, ordinal: int, sharers: int) -> int:

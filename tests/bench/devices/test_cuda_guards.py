@@ -117,6 +117,7 @@ class FakeLane:
 
     def __init__(self, fake: FakeCupy, body: Body, us: float, stateful: bool) -> None:
         self.fake, self._oracle, self._bytes, self._base = fake, Oracle(0), 0, 0
+        self._oracle.equip({"cubin": "oracle.cubin", "kernels": fake.kernels})
         self.fake_launcher = FakeLauncher(self._memory, body, us, stateful)
         self.monitor = SimpleNamespace(read=dict)
         self.prepared: dict[str, Any] = {}

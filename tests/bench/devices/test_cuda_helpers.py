@@ -172,7 +172,13 @@ def others_get_the_device(*, alone: bool) -> bool:
 
 @pytest.mark.parametrize(
     ("verb", "alone", "shared"),
-    [("time", False, False), ("empty", False, False), ("run", False, True), ("run", True, False), ("check", False, True)],
+    [
+        ("time", False, False),
+        ("empty", False, False),
+        ("run", False, True),
+        ("run", True, False),
+        ("check", False, True),
+    ],
 )
 def test_only_what_is_timed_or_asks_for_it_has_the_device_alone(
     verb: str, alone: bool, shared: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

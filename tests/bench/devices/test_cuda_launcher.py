@@ -193,9 +193,7 @@ def test_a_fault_is_told_of_the_call_that_did_not_end(number: int, driver: Drive
     assert (answer["fault"], answer["call"]) == ("CUDA_ERROR_ILLEGAL_ADDRESS", number)
 
 
-def test_a_refusal_is_told_of_the_call_that_was_refused_once_nothing_runs_any_more(
-    driver: Driver, cubin: Path
-) -> None:
+def test_a_refusal_is_told_of_the_call_that_was_refused_once_nothing_runs_any_more(driver: Driver, cubin: Path) -> None:
     driver.refused_launch = 2
     answer = ran(driver, cubin, 4)
     assert (answer["refused"], answer["call"]) == ("CUDA_ERROR_INVALID_VALUE", 2)

@@ -28,6 +28,7 @@ class Device:
         self.task = task
         self.fake = fake
         self.oracle = Oracle(0)
+        self.oracle.equip({"cubin": "oracle.cubin", "kernels": fake.kernels})
         handle = self.oracle.reserve({"bytes": 1 << 22})["handle"]
         self.base = int.from_bytes(bytes.fromhex(handle), "little")
         self.begin()
