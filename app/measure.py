@@ -61,14 +61,18 @@ def measure_command(
       kforecast measure softmax.c --baseline tuned --effort claim
       kforecast measure ideas/*.c --json
     """
+    from ..bench.programs.source import is_program
+    from ..tools.ahead import start_ahead
     from ..tools.config import load_config
-    from ..tools.measure import measure, measure_many
-    from ..tools.programs import is_program
 
     config = load_config()
     if any(is_program(file) for file in files):
         asked = {"baseline": baseline, "device": device, "timeout_s": timeout_s}
         return _measure_program(files, asked, {**launch, "task": task, "effort": effort}, as_json)
+    if not no_broker:
+        start_ahead(files, device or config.device)
+    from ..tools.measure import measure, measure_many  # the broker starts meanwhile
+
     common: dict[str, Any] = {
         "baseline": baseline,
         "task": task,

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from ..store.models import Mismatch, Verdict
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:  # processes that start on the path of a measurement, and know no kernel, import this
+    from ..store.models import Mismatch, Verdict
 
 
 class KernelFault(Exception):

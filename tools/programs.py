@@ -15,7 +15,6 @@ from typing import Any
 
 from ..bench.broker.lock import device_lock
 from ..bench.devices.catalogue import device_kind, normal_name, ordinal_of
-from ..bench.header.block import find_header
 from ..bench.header.files import language_of_file, read_includes, read_source
 from ..bench.header.options import check_options
 from ..bench.labels import labels, policy_names
@@ -23,12 +22,12 @@ from ..bench.programs.activity import Activity, read_activity
 from ..bench.programs.build import BuiltProgram, build_program
 from ..bench.programs.cupti import Cupti, find_cupti, injection
 from ..bench.programs.run import OUTPUT_BYTES, Ran, run_program
-from ..bench.programs.source import has_main
+from ..bench.programs.source import has_main, is_program
 from ..bench.timing.intervals import interval
 from ..store import programs
 from ..store.clock import utc_now
 from ..store.database import Store
-from ..store.errors import InputError, KforecastError, UnsupportedError
+from ..store.errors import InputError, UnsupportedError
 from ..store.identity import content_id, new_id, normalise_source
 from ..store.models import DeviceWork, Noun, ProgramOutcome, ProgramRun
 from ..store.paths import cache_dir
@@ -75,17 +74,6 @@ class _Side:
     called: str
     source: str
     built: BuiltProgram
-
-
-def is_program(path: str) -> bool:
-    """Whether a path names a C or CUDA file that has a `main()` and no kernel header. Never raises."""
-    if "\n" in path or not path.endswith((".cu", ".c", ".cc", ".cpp", ".cxx")):
-        return False
-    try:
-        source = read_source(Path(path))
-        return has_main(source) and find_header(source, language_of_file(Path(path))) is None
-    except KforecastError:
-        return False
 
 
 def measure_program(

@@ -99,6 +99,10 @@ class Hands:
         finally:
             self._give_back(hand)
 
+    def open_ahead(self) -> None:
+        """As `Service.open_ahead`, on the first hand."""
+        self.first.open_ahead()
+
     def compile_ahead(self, request: Request) -> None:
         """As `Service.compile_ahead`; what is compiled serves every hand."""
         self.first.compile_ahead(request)

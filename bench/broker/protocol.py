@@ -24,6 +24,8 @@ from ...store.paths import cache_dir, runtime_dir
 
 _ADDRESS_LIMIT = 107  # sun_path holds 108 bytes with its zero
 _COMPILERS = ("gcc", "cc", "clang", "g++", "c++", "clang++", "nvcc")
+OPEN = "open"
+"""Given to a broker that shall open its device at once, in the device-only lane: before there is a request."""
 HANDS_VARIABLE = "KFORECAST_HANDS"
 IDLE_VARIABLE = "KFORECAST_BROKER_IDLE_S"
 _IDLE_S = 300.0

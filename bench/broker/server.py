@@ -27,13 +27,19 @@ from .scratch import scratch_folder
 _TICK_S = 1.0
 _GRACE_S = 1.0
 """How long a request outlives the client that vanished: a client that reconnects at once is not punished."""
+_UNASKED_S = 60.0
+"""How long a broker stays that nobody asks for anything: it was started ahead for a file that turned out bad."""
 
 
 class Broker:
-    """Owns the queue of one device. Made once per process; `serve` returns when idle for long enough or told to end."""
+    """Owns the queue of one device. Made once per process; `serve` returns when idle for long enough or told to end.
 
-    def __init__(self, device: str) -> None:
+    opens: the device is opened at once, in its device-only lane, instead of with the first request.
+    """
+
+    def __init__(self, device: str, *, opens: bool = False) -> None:
         self.device = device
+        self._opens = opens
         self._fingerprint = fingerprint()  # now: of the code that runs, whatever lies on the disk later
         self.store = Store.open()
         self.owner = processes_alive.owner_name("broker")
@@ -53,6 +59,9 @@ class Broker:
         self._failure: BaseException | None = None
         self._last_active = time.monotonic()
         self._busy: set[str] = set()
+        self._asked = False
+        # All leave together: the device's helper processes are killed with the thread that started them.
+        self._leaving = threading.Barrier(count, action=self._end)
 
     # -- the main thread -----------------------------------------------------------------------------------------
 
@@ -67,8 +76,10 @@ class Broker:
         listener = self._listen()
         self._selector.register(listener, selectors.EVENT_READ, "listener")
         self._selector.register(self._wake_read, selectors.EVENT_READ, "wake")
-        names = [f"kforecast-{n}" for n in range(self._hands.count)]
-        workers = [threading.Thread(target=self._worker, name=name, daemon=True) for name in names]
+        workers = [
+            threading.Thread(target=self._worker, args=(self._opens and n == 0,), name=f"kforecast-{n}", daemon=True)
+            for n in range(self._hands.count)
+        ]
         for worker in workers:
             worker.start()
         try:
@@ -85,7 +96,7 @@ class Broker:
                     listener.close()
                 self._deliver()
                 self._tick()
-                if self._failure is not None or not any(worker.is_alive() for worker in workers):  # failed, or retired
+                if self._failure is not None:
                     self._end()
         finally:
             self._path.unlink(missing_ok=True)
@@ -124,6 +135,7 @@ class Broker:
             connection, _ = listener.accept()
         except (BlockingIOError, ConnectionAbortedError):
             return  # gone before it was let in
+        self._asked = True
         connection.setblocking(False)
         client = _Client(connection)
         with self._mutex:
@@ -183,7 +195,7 @@ class Broker:
                         requests.cancel(self.store, request_id)
         if self._busy or self._clients:
             self._last_active = now
-        elif now - self._last_active > self._idle_s:
+        elif now - self._last_active > (self._idle_s if self._asked else min(self._idle_s, _UNASKED_S)):
             self._end()
 
     def _retire(self) -> None:
@@ -207,8 +219,10 @@ class Broker:
 
     # -- a worker thread -----------------------------------------------------------------------------------------
 
-    def _worker(self) -> None:
+    def _worker(self, opens: bool) -> None:
         try:
+            if opens:
+                self._hands.open_ahead()
             while not (self._ending or self._retiring):
                 self._work.clear()
                 request = requests.claim_next(self.store, self.device, self.owner)
@@ -217,6 +231,7 @@ class Broker:
                     if not requests.requeue_lost(self.store, self.device, processes_alive.is_alive):
                         self._work.wait(_TICK_S)
                     continue
+                self._asked = True
                 self._work.set()  # there may be more, for other threads that wait
                 self._busy.add(request.id)
                 try:
@@ -230,6 +245,7 @@ class Broker:
             _log_traceback()
         finally:
             self._wake()
+            self._leaving.wait()
 
     def _work_off(self, request: Request) -> None:
         if not self._is_wanted(request):
@@ -308,11 +324,11 @@ class _Client:
             self.connection.send(line.replace("\n", " ").encode() + b"\n")
 
 
-def main(device: str) -> int:
-    """Run a broker in this process."""
+def main(device: str, *, opens: bool = False) -> int:
+    """Run a broker in this process; see Broker."""
     try:
         with scratch_folder():
-            return Broker(device).serve()
+            return Broker(device, opens=opens).serve()
     except KforecastError as error:
         print(f"broker: {error}", file=sys.stderr)  # noqa: T201  the broker's log file is its stderr
         return error.exit_code

@@ -96,6 +96,19 @@ class Service:
             requests.fail(self.store, request.id, self._as_fault(error), owner=self.owner)
             self.close()
 
+    def open_ahead(self) -> None:
+        """Open the device's device-only lane before a request asks for it, and let its helper processes start.
+
+        Raises nothing: what goes wrong here goes wrong again with the request, which is told.
+        """
+        try:
+            self._open()
+        except KforecastError:
+            pass
+        except Exception:  # noqa: BLE001  a fault of ours, as in `work_off`
+            _log_traceback()
+            self.close()
+
     def get_ready(self) -> None:
         """Open the device and, where others measure on it, return once it is warm. Raises DeviceError, Cancelled."""
         lane, turns = self._open(), self._turns.get(False)

@@ -7,7 +7,7 @@ from typing import Self
 
 from ...store.database import Store
 from ...store.models import Request
-from .client import Line, connect
+from .starting import Line, connect
 
 
 class Watch:
@@ -29,7 +29,7 @@ class Watch:
         Blocks up to `within_s` seconds. Raises DeviceError where no broker can be started, StoreError where it cannot
         use the store.
         """
-        line = connect(request.device, store, time.monotonic() + within_s, lambda text: None)
+        line = connect(request.device, store.path, time.monotonic() + within_s, lambda text: None)
         return None if line is None else cls(line, request)
 
     def fileno(self) -> int:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...store.errors import InputError
-from ...store.models import Language
 from ...store.paths import cache_dir
-from ..lane import Lane
+
+if TYPE_CHECKING:
+    from ...store.models import Language
+    from ..lane import Lane
 
 
 def device_kind(device: str) -> str:

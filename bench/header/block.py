@@ -8,11 +8,13 @@ import tokenize
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...store.errors import InputError
-from ...store.models import Language
 from .tokens import tokens
+
+if TYPE_CHECKING:
+    from ...store.models import Language
 
 VERSION = "1"
 C_OPENING = f"/* kforecast {VERSION}"

@@ -9,10 +9,13 @@ import stat
 from collections import deque
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ...store.errors import InputError
-from ...store.models import Language
 from .tokens import tokens
+
+if TYPE_CHECKING:
+    from ...store.models import Language
 
 MAX_BYTES = 1_000_000
 MAX_INCLUDES = 64

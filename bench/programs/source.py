@@ -2,7 +2,23 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+from ...store.errors import KforecastError
+from ..header.block import find_header
+from ..header.files import language_of_file, read_source
 from ..header.tokens import tokens
+
+
+def is_program(path: str) -> bool:
+    """Whether a path names a C or CUDA file that has a `main()` and no kernel header. Never raises."""
+    if "\n" in path or not path.endswith((".cu", ".c", ".cc", ".cpp", ".cxx")):
+        return False
+    try:
+        source = read_source(Path(path))
+        return find_header(source, language_of_file(Path(path))) is None and has_main(source)
+    except KforecastError:
+        return False
 
 
 def has_main(source: str) -> bool:

@@ -11,11 +11,12 @@ from click.testing import CliRunner
 from kforecast.app.measure import measure_command
 from kforecast.bench.languages.cuda import nvcc
 from kforecast.bench.languages.cuda.pool import shared_pool
+from kforecast.bench.programs.source import is_program
 from kforecast.store import programs
 from kforecast.store.database import Store
 from kforecast.store.errors import InputError, UnsupportedError
 from kforecast.tools import programs as tool
-from kforecast.tools.programs import is_program, measure_program
+from kforecast.tools.programs import measure_program
 
 PROGRAMS = Path(__file__).parents[1] / "exhibits" / "programs"
 KERNEL = Path(__file__).parents[2] / "bench" / "tasks" / "builtin" / "vector_add" / "seed.cu"

@@ -37,8 +37,8 @@ from kforecast.store.models import Kernel
 
 OLDER = """
 import sys
-from kforecast.bench.broker import client, server
-client.fingerprint = server.fingerprint = lambda: "older"
+from kforecast.bench.broker import server, starting
+starting.fingerprint = server.fingerprint = lambda: "older"
 """
 OLDER_BROKER = OLDER + "sys.exit(server.main('cpu'))"
 OLDER_CLIENT = OLDER + "from kforecast.app.main import main; main()"

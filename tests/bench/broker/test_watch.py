@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from brokers import Kernels, begun, free, only_request, until
 
-from kforecast.bench.broker import client, processes_alive
+from kforecast.bench.broker import processes_alive, starting
 from kforecast.bench.broker.watch import Watch
 from kforecast.store import requests
 from kforecast.store.database import Store
@@ -88,8 +88,8 @@ def test_a_detached_request_goes_on_alone_and_stays_the_same_request(kernels: Ke
 
 def test_many_threads_that_find_no_broker_start_one(kernels: Kernels, monkeypatch: pytest.MonkeyPatch) -> None:
     started: list[object] = []
-    start = client._start
-    monkeypatch.setattr(client, "_start", lambda *given: started.append(given) or start(*given))
+    start = starting._start
+    monkeypatch.setattr(starting, "_start", lambda *given: started.append(given) or start(*given))
     with Store.open() as store, ThreadPoolExecutor(20) as pool:
         request = ask(store, kernels.quick)
         for watch in pool.map(lambda _: watched(store, request), range(20)):
