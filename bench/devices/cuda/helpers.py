@@ -26,8 +26,6 @@ READY_S = 60.0
 ANSWER_S = 120.0
 REAP_S = 20.0
 CANARY_S = 30.0
-FALLEN = 4
-"""Poisoned launchers of one lane that share their end. Each keeps a context until then, half a gigabyte or so."""
 _ALONE = ("time", "empty")
 """Messages during which nothing else may run on the device."""
 _OFF_DEVICE = ("begin",)
@@ -47,16 +45,12 @@ class Helper:
     """One helper process (`launcher` or `oracle`). It is ready when the first `ask` returns.
 
     turns: on a device that others measure on, what its work there takes; its times alone, everything else beside them.
-    sharers: how many oracles, this one included, divide the device's memory. fallen: where a launcher waits for its end
-    once its context is poisoned; None: it is ended at once.
+    sharers: how many oracles, this one included, divide the device's memory.
     """
 
-    def __init__(
-        self, role: str, ordinal: int, turns: Turns | None = None, sharers: int = 1, fallen: Fallen | None = None
-    ) -> None:
+    def __init__(self, role: str, ordinal: int, turns: Turns | None = None, sharers: int = 1) -> None:
         self.role = role
         self._turns = turns
-        self._fallen = fallen
         self._poisoned = False
         self._home = tempfile.TemporaryDirectory(prefix=f"kforecast-{role}-")
         self._log = tempfile.TemporaryFile(dir=self._home.name)  # noqa: SIM115  closed in close()
@@ -116,7 +110,8 @@ class Helper:
 
     def _answer(self, message: dict[str, Any], patience_s: float, cancelled: Callable[[], bool]) -> dict[str, Any]:
         """The answer, or the exception for want of one. Whatever of this process may still run on a shared device is
-        over then: nobody else's turn begins before. After a fault nothing runs, as the driver has ended the kernel.
+        over then: nobody else's turn begins before. After a fault nothing runs, as the driver has ended the kernel:
+        such a process is `close`d in a turn of its own.
         """
         try:
             self._channel.send(message)
@@ -125,8 +120,6 @@ class Helper:
             self._end()
             raise
         self._poisoned = "fault" in answer
-        if self._poisoned and self._fallen is None:
-            self._end()
         return answer
 
     def _turn(self, *, alone: bool) -> AbstractContextManager[None]:
@@ -150,18 +143,11 @@ class Helper:
         return os.pread(self._log.fileno(), limit, max(0, size - limit)).decode(errors="replace").strip()
 
     def close(self) -> None:
-        """Kill the process and wait for the reap: only then is its device memory free. Idempotent. One whose context is
-        poisoned joins the `fallen` instead.
+        """Kill the process and wait for the reap: only then is its device memory free. Nobody is timed meanwhile.
+        Idempotent.
 
         Raises DeviceError for a process that outlives SIGKILL, as one does that waits in the driver of a wedged GPU.
         """
-        if self._poisoned and self._fallen is not None and self._process.returncode is None:
-            self._fallen.add(self)
-        else:
-            self.finish()
-
-    def finish(self) -> None:
-        """As `close`, also for one that is poisoned."""
         self._channel.close()
         if self._process.returncode is None:
             with contextlib.nullcontext() if self._turns is None else self._turns.beside(patient=True):
@@ -169,16 +155,11 @@ class Helper:
         self._log.close()
         self._home.cleanup()
 
-    def kill(self) -> None:
-        """End the process, without waiting for the reap."""
-        if self._process.returncode is None:
-            with contextlib.suppress(ProcessLookupError):  # it may end by itself between the check and the kill
-                os.killpg(self._process.pid, signal.SIGKILL)
-
     def _end(self) -> None:
         """Kill the process and wait for the reap, in a turn."""
         if self._process.returncode is None:
-            self.kill()
+            with contextlib.suppress(ProcessLookupError):  # it may end by itself between the check and the kill
+                os.killpg(self._process.pid, signal.SIGKILL)
             try:
                 self._process.wait(timeout=REAP_S)
             except subprocess.TimeoutExpired as error:
@@ -187,35 +168,6 @@ class Helper:
                     value=f"{self.role}, pid {self._process.pid}",
                     next_step="See the system log for Xid errors; the driver or the machine needs a restart.",
                 ) from error
-
-
-class Fallen:
-    """Launchers whose contexts were poisoned: nothing runs in them any more. The driver takes its time to take one
-    down, and nobody may be timed meanwhile; so they are ended several at once.
-    """
-
-    def __init__(self, turns: Turns, most: int) -> None:
-        self._turns = turns
-        self._most = most
-        self._helpers: list[Helper] = []
-
-    def add(self, helper: Helper) -> None:
-        """Let it wait for its end, which comes when there are `most`. Adding one twice is no error."""
-        if helper not in self._helpers:
-            self._helpers.append(helper)
-        if len(self._helpers) >= self._most:
-            self.end()
-
-    def end(self) -> bool:
-        """End them all and wait for the reap: their device memory is free then. Whether there were any."""
-        helpers, self._helpers = self._helpers, []
-        if helpers:
-            with self._turns.beside(patient=True):
-                for helper in helpers:
-                    helper.kill()
-                for helper in helpers:
-                    helper.finish()
-        return bool(helpers)
 
 
 class Launchers:
@@ -235,13 +187,12 @@ class Launchers:
         self._device_id = device_id
         self._trusted = trusted_cubin
         self._turns = turns
-        self._fallen = None if turns is None else Fallen(turns, FALLEN)
         self._spare: Helper | None = self._start()
         self._current: Helper | None = None
         self.facts: dict[str, Any] = {}
 
     def _start(self) -> Helper:
-        return Helper("launcher", self._ordinal, self._turns, fallen=self._fallen)
+        return Helper("launcher", self._ordinal, self._turns)
 
     def current(self, handle: str) -> Helper:
         """A launcher that maps the slab of this handle, its canary passed. Raises DeviceError for a device that is
@@ -300,9 +251,4 @@ class Launchers:
         for helper in (self._current, self._spare):
             if helper is not None:
                 helper.close()
-        self.end_fallen()
         self._current = self._spare = None
-
-    def end_fallen(self) -> bool:
-        """End launchers that wait for it; whether there were any, whose device memory is free now."""
-        return self._fallen is not None and self._fallen.end()

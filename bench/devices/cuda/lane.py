@@ -176,7 +176,7 @@ class CudaLane:
         wanted = -(-max(size, min(2 * self._slab_bytes, self.slab_limit)) // _SLAB_STEP) * _SLAB_STEP
         self._handle, self._slab_bytes = "", 0  # the oracle lets go of the old one first
         try:
-            self._handle = self._reserved(wanted)
+            self._handle = str(self.ask_oracle("reserve", bytes=wanted)["handle"])
         except DeviceError as error:
             if self._sharers == 1:
                 raise
@@ -185,14 +185,6 @@ class CudaLane:
         self._slab_bytes = wanted
         if self._launchers is not None:
             self._launchers.reopen(self._handle)
-
-    def _reserved(self, size: int) -> str:
-        try:
-            return str(self.ask_oracle("reserve", bytes=size)["handle"])
-        except DeviceError:
-            if self._launchers is None or not self._launchers.end_fallen():
-                raise
-            return str(self.ask_oracle("reserve", bytes=size)["handle"])
 
     def end_session(self, *, clean: bool) -> None:
         """Forget the session's modules; after an interruption, end the launcher that may still run its kernel."""

@@ -233,6 +233,7 @@ def test_nobody_gets_the_device_before_a_launcher_that_failed_is_reaped(verb: st
     helper._end = slowly  # type: ignore[method-assign]
     if verb == "poison":
         assert helper.ask(verb)["fault"] == "CUDA_ERROR_ILLEGAL_ADDRESS"
+        helper.close()
     else:
         with pytest.raises(HelperDied):
             helper.ask(verb, deadline_s=0.1)
@@ -283,41 +284,26 @@ def test_a_cancelled_measurement_still_ends_its_processes() -> None:
     assert not helper.alive
 
 
-def test_poisoned_launchers_end_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Until then each is out of use, and the device is free for others; what it printed can be read."""
-    monkeypatch.setattr(helpers, "FALLEN", 3)
-    launchers = Launchers(0, "GPU-fallen", lambda: tmp_path / "trusted.cubin", Turns("GPU-shared"))
-    fallen: list[int] = []
-    for number in range(3):
-        one = launchers.current("00")
-        fallen.append(int(one.ask("pid")["pid"]))
-        assert one.ask("poison")["fault"] == "CUDA_ERROR_ILLEGAL_ADDRESS"
-        assert not one.alive
-        assert others_get_the_device(alone=True)
-        assert "last words" in one.output()
-        one.close()
-        one.close()
-        living = [Path(f"/proc/{pid}").exists() for pid in fallen]
-        assert living == ([True] * (number + 1) if number < 2 else [False] * 3)
-    assert not launchers.end_fallen()
-    launchers.current("00").ask("poison")
-    launchers.current("00")
-    assert launchers.end_fallen()
-    assert not launchers.end_fallen()
-    launchers.close()
-
-
-def test_a_poisoned_launcher_is_ended_at_once_where_nobody_else_measures(tmp_path: Path) -> None:
-    launchers = Launchers(0, "GPU-fallen", lambda: tmp_path / "trusted.cubin")
+@pytest.mark.parametrize("turns", [None, Turns("GPU-shared")], ids=["alone", "beside others"])
+def test_a_poisoned_launcher_is_out_of_use_tells_what_it_printed_and_is_reaped_when_closed(
+    turns: Turns | None, tmp_path: Path
+) -> None:
+    launchers = Launchers(0, "GPU-poisoned", lambda: tmp_path / "trusted.cubin", turns)
     one = launchers.current("00")
     pid = int(one.ask("pid")["pid"])
-    one.ask("poison")
+    assert one.ask("poison", alone=True)["fault"] == "CUDA_ERROR_ILLEGAL_ADDRESS"
+    assert not one.alive
+    assert others_get_the_device(alone=True)
+    assert "last words" in one.output()
+    one.close()
+    one.close()
     assert not Path(f"/proc/{pid}").exists()
+    assert int(launchers.current("00").ask("pid")["pid"]) != pid
     launchers.close()
 
 
-def test_closing_ends_the_fallen(tmp_path: Path) -> None:
-    launchers = Launchers(0, "GPU-fallen", lambda: tmp_path / "trusted.cubin", Turns("GPU-shared"))
+def test_one_that_nobody_closed_ends_with_the_others(tmp_path: Path) -> None:
+    launchers = Launchers(0, "GPU-poisoned", lambda: tmp_path / "trusted.cubin", Turns("GPU-shared"))
     one = launchers.current("00")
     pid = int(one.ask("pid")["pid"])
     one.ask("poison")
