@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import fcntl
 import os
+import time
 from pathlib import Path
+
+_LOOK_S = 0.05
 
 
 def take(socket_path: Path) -> int | None:
@@ -16,6 +19,15 @@ def take(socket_path: Path) -> int | None:
         os.close(guard)
         return None
     return guard
+
+
+def take_when_free(socket_path: Path) -> int | None:
+    """As `take`, but waits for a broker that retires: it has closed its door and finishes its last request."""
+    while True:
+        right = take(socket_path)
+        if right is not None or socket_path.exists():
+            return right
+        time.sleep(_LOOK_S)
 
 
 def is_held(socket_path: Path) -> bool:

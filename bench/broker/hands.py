@@ -18,24 +18,22 @@ import traceback
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from ...store import kernels, requests
 from ...store.database import Store
 from ...store.errors import DeviceError, StoreError
 from ...store.models import Request
 from ...store.paths import STORE_VARIABLE
-from ..devices.catalogue import device_kind, ordinal_of, runs_hosted
+from ..devices.catalogue import runs_hosted
 from ..faults import Cancelled
 from .lines import Lines
-from .protocol import log_path, wanted_hands
+from .protocol import log_path
 from .service import Service
 
-HANDS = 4
-"""Hands on a GPU at most: what was tried on an H200 with 16 cores, see docs/results/README.md."""
-_CORES_A_HAND = 4
-"""With fewer, hands take the cores from each other that their kernels are compiled on."""
-_MEMORY_BYTES = 16 << 30
-"""Of the GPU, for each hand."""
+if TYPE_CHECKING:
+    from ..devices.cuda.ahead import StartedAhead
+
 _LOOK_S = 0.1
 _READY_S = 120.0
 _END_S = 30.0
@@ -43,32 +41,11 @@ _AGAIN_S = 60.0
 """How soon another start is tried after one that failed."""
 
 
-def hands_for(device: str) -> int:
-    """How many measure at once on a device: `KFORECAST_HANDS`, else 1 on the cpu, and on a GPU as many as its memory
-    and the machine's cores are enough for.
-
-    Raises InputError where the variable is no positive number.
-    """
-    wanted = wanted_hands()
-    if wanted is not None:
-        return wanted
-    cores = len(os.sched_getaffinity(0))
-    if device_kind(device) == "cpu" or cores < 2 * _CORES_A_HAND:
-        return 1
-    from ..devices.cuda.device import device_facts
-
-    try:
-        memory_bytes = device_facts(ordinal_of(device)).memory_bytes
-    except DeviceError:
-        return 1  # whoever measures there is told why not
-    return max(1, min(HANDS, cores // _CORES_A_HAND, memory_bytes // _MEMORY_BYTES))
-
-
 class Hands:
     """Works off the requests of one device on one store, as many at once as there are hands; a thread for each.
 
     The first hand is this process itself. The others are processes of their own, started when a request waits; it goes
-    to whichever hand is free first. on_progress and cancelled are as a Service's. others: the hands besides the first.
+    to whichever hand is free first. on_progress, cancelled, started: as a Service's. others: the hands but the first.
     """
 
     def __init__(
@@ -79,9 +56,10 @@ class Hands:
         count: int,
         on_progress: Callable[[str, str], None] = lambda request_id, text: None,
         cancelled: Callable[[str], bool] = lambda request_id: False,
+        started: StartedAhead | None = None,
     ) -> None:
         self.count = count
-        self.first = Service(store, device, owner, on_progress, cancelled, count)
+        self.first = Service(store, device, owner, on_progress, cancelled, count, started)
         self._idle: list[Service | Hand] = [self.first]
         self.others: list[Hand] = []
         self._free = threading.Condition()

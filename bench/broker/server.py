@@ -13,16 +13,20 @@ import threading
 import time
 import traceback
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from ...store import requests
 from ...store.database import Store
 from ...store.errors import KforecastError
 from ...store.models import Request
 from ..faults import Cancelled
-from . import guard, processes_alive
-from .hands import Hands, hands_for
+from . import processes_alive
+from .hands import Hands
 from .protocol import address, fingerprint, idle_s, socket_path
-from .scratch import scratch_folder
+from .shares import hands_for
+
+if TYPE_CHECKING:
+    from ..devices.cuda.ahead import StartedAhead
 
 _TICK_S = 1.0
 _GRACE_S = 1.0
@@ -34,10 +38,11 @@ _UNASKED_S = 60.0
 class Broker:
     """Owns the queue of one device. Made once per process; `serve` returns when idle for long enough or told to end.
 
-    opens: the device is opened at once, in its device-only lane, instead of with the first request.
+    This process has the right to serve (`broker.guard`). opens: the device is opened at once, in its device-only lane,
+    instead of with the first request. started: helper processes for that lane.
     """
 
-    def __init__(self, device: str, *, opens: bool = False) -> None:
+    def __init__(self, device: str, *, opens: bool = False, started: StartedAhead | None = None) -> None:
         self.device = device
         self._opens = opens
         self._fingerprint = fingerprint()  # now: of the code that runs, whatever lies on the disk later
@@ -45,7 +50,7 @@ class Broker:
         self.owner = processes_alive.owner_name("broker")
         self._path = socket_path(device, self.store.path)
         count, self._idle_s = hands_for(device), idle_s()
-        self._hands = Hands(self.store, device, self.owner, count, self._on_progress, self._is_cancelled)
+        self._hands = Hands(self.store, device, self.owner, count, self._on_progress, self._is_cancelled, started)
         self._selector = selectors.DefaultSelector()
         self._clients: dict[socket.socket, _Client] = {}
         self._lines: list[str] = []
@@ -67,9 +72,6 @@ class Broker:
 
     def serve(self) -> int:
         """Serve until idle or told to end. Returns the exit code: 0, or the failure's, which the log describes."""
-        right = self._right_to_serve()
-        if right is None:
-            return 0  # another broker serves already
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: self._end())
         requests.requeue_lost(self.store, self.device, processes_alive.is_alive)
@@ -108,14 +110,6 @@ class Broker:
             self._hands.close()
             self._deliver()
         return 0 if self._failure is None else _exit_code(self._failure)
-
-    def _right_to_serve(self) -> int | None:
-        """The guard's descriptor, which this process keeps open to its end; None where another broker serves."""
-        while True:
-            right = guard.take(self._path)
-            if right is not None or self._path.exists():
-                return right
-            time.sleep(0.05)  # the holder retires: it has closed its door and finishes its last request
 
     def _listen(self) -> socket.socket:
         self._path.unlink(missing_ok=True)
@@ -322,13 +316,3 @@ class _Client:
         # Gone, or not reading: rows are the truth, and its next read finds the end of the connection.
         with suppress(OSError):
             self.connection.send(line.replace("\n", " ").encode() + b"\n")
-
-
-def main(device: str, *, opens: bool = False) -> int:
-    """Run a broker in this process; see Broker."""
-    try:
-        with scratch_folder():
-            return Broker(device, opens=opens).serve()
-    except KforecastError as error:
-        print(f"broker: {error}", file=sys.stderr)  # noqa: T201  the broker's log file is its stderr
-        return error.exit_code

@@ -9,7 +9,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
@@ -27,6 +27,9 @@ from .payload import MeasurePayload
 from .prefetch import Prefetch
 from .protocol import log_path
 
+if TYPE_CHECKING:
+    from ..devices.cuda.ahead import StartedAhead
+
 _PROGRESS_EVERY_S = 0.5
 _TURN_S = 0.1
 """How often a request that waits for its turn looks whether it is still wanted."""
@@ -39,6 +42,7 @@ class Service:
 
     on_progress: told (request id, text) at every step; cancelled: asked whether a request is still wanted. sharers: how
     many processes measure on the device beside each other, this one included; more than one where a broker has hands.
+    started: helper processes for the device-only lane, for as many sharers; the lane has them once it is open.
     """
 
     store: Store
@@ -47,6 +51,7 @@ class Service:
     on_progress: Callable[[str, str], None] = lambda request_id, text: None
     cancelled: Callable[[str], bool] = lambda request_id: False
     sharers: int = 1
+    started: StartedAhead | None = None
 
     def __post_init__(self) -> None:
         self._opening, self._turn = threading.Lock(), threading.Lock()
@@ -143,9 +148,13 @@ class Service:
             if hosted not in self._lanes:
                 lane = open_hosted(self.device) if hosted else open_lane(self.device, self._profile)
                 self._lanes[hosted] = lane
+                started = None if hosted else self.started
                 if self.sharers > 1 and isinstance(lane, Shareable):
-                    self._turns[hosted] = Turns(lane.device_id)
+                    self._turns[hosted] = (started and started.turns) or Turns(lane.device_id)
                     lane.share(self._turns[hosted], self.sharers)
+                if started is not None:
+                    started.hand_over(lane)
+                    self.started = None
                 lane.warm_up()
                 self._ahead = self._ahead or (None if hosted else Prefetch(lane, hands=self.sharers))
             return self._lanes[hosted]

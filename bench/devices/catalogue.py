@@ -12,6 +12,7 @@ from ...store.paths import cache_dir
 if TYPE_CHECKING:
     from ...store.models import Language
     from ..lane import Lane
+    from .cuda.ahead import StartedAhead
 
 
 def device_kind(device: str) -> str:
@@ -62,6 +63,19 @@ def open_lane(device: str, profile: Callable[[str], Mapping[str, Any] | None] = 
     from .cpu.lane import CpuLane
 
     return CpuLane(cache_dir())
+
+
+def start_helpers(device: str, sharers: int) -> StartedAhead | None:
+    """Start the helper processes of the device-only lane that `open_lane` opens later; None for a device that has none.
+
+    sharers: how many processes will measure on the device beside each other. Raises DeviceError where the machine lacks
+    the device, InputError for a name that is no device.
+    """
+    if device_kind(device) == "cpu":
+        return None
+    from .cuda.ahead import StartedAhead
+
+    return StartedAhead(ordinal_of(device), sharers)
 
 
 def open_hosted(device: str) -> Lane:

@@ -25,7 +25,7 @@ from typing import Any
 
 from common import EXHIBITS, SLOW_SEEDS, Bench, Clock, load, options, quantile, report, say, shipped, table
 
-from kforecast.bench.broker.hands import hands_for
+from kforecast.bench.broker.shares import hands_for
 from kforecast.bench.header.configure import configurations
 from kforecast.bench.header.load import load_kernel
 from kforecast.bench.tasks.builtin import builtin_kernel, builtin_names

@@ -24,7 +24,7 @@ from aa import in_order, kernels_of, numbers, row_of
 from batch import Item, items_of, warm_up
 from common import Bench, Clock, median, options, report, say, table
 
-from kforecast.bench.broker.hands import HANDS
+from kforecast.bench.broker.shares import HANDS
 from kforecast.bench.tasks.builtin import builtin_names
 from kforecast.store.models import Measurement
 

@@ -37,10 +37,10 @@ from kforecast.store.models import Kernel
 
 OLDER = """
 import sys
-from kforecast.bench.broker import server, starting
+from kforecast.bench.broker import begin, server, starting
 starting.fingerprint = server.fingerprint = lambda: "older"
 """
-OLDER_BROKER = OLDER + "sys.exit(server.main('cpu'))"
+OLDER_BROKER = OLDER + "sys.exit(begin.main('cpu'))"
 OLDER_CLIENT = OLDER + "from kforecast.app.main import main; main()"
 
 
@@ -243,12 +243,12 @@ def test_a_compiler_that_is_not_here_compiles_nothing(kernels: Kernels, tmp_path
 def test_a_fault_is_answered_where_the_log_is_full(kernels: Kernels) -> None:
     broken = """
 import sys
-from kforecast.bench.broker import server
+from kforecast.bench.broker import begin
 from kforecast.bench.broker.service import Service
 def run(self, request):
     raise RuntimeError("a fault")
 Service.run = run
-sys.exit(server.main("cpu"))
+sys.exit(begin.main("cpu"))
 """
     with Path("/dev/full").open("w") as full, subprocess.Popen([sys.executable, "-c", broken], stderr=full) as broker:
         until(lambda: broker_pid() == broker.pid, what="it serves")

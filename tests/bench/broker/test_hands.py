@@ -13,7 +13,8 @@ from brokers import Kernels, answer_of, ask, begun, broker_pid, free, held, pid_
 
 from kforecast.bench.broker import processes_alive
 from kforecast.bench.broker.client import cancel
-from kforecast.bench.broker.hands import Hands, hands_for
+from kforecast.bench.broker.hands import Hands
+from kforecast.bench.broker.shares import hands_for
 from kforecast.store import measurements, requests
 from kforecast.store.database import Store
 from kforecast.store.errors import DeviceError, InputError
