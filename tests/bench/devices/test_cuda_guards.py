@@ -15,7 +15,7 @@ import pytest
 from fake_cupy import FakeCupy
 
 from kforecast.bench.devices.cuda.clock import ClockCost
-from kforecast.bench.devices.cuda.oracle import Oracle
+from kforecast.bench.devices.cuda.judging import Oracle
 from kforecast.bench.devices.cuda.session import CudaSession
 from kforecast.bench.languages.build import Build
 from kforecast.bench.measuring import Job, measure

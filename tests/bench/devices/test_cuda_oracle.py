@@ -11,8 +11,8 @@ from fake_cupy import Array, FakeCupy
 
 from kforecast.bench.correctness import place
 from kforecast.bench.devices.cuda.guards import NEAR_SET, Guards
+from kforecast.bench.devices.cuda.judging import Oracle
 from kforecast.bench.devices.cuda.layout import Layout, Slab, lay_out
-from kforecast.bench.devices.cuda.oracle import Oracle
 from kforecast.bench.tasks.builtin import builtin_task
 from kforecast.bench.tasks.dtypes import item_bytes, numpy_dtype
 from kforecast.bench.tasks.reference import load_reference
