@@ -10,6 +10,7 @@ from ...store.errors import DeviceError, InputError, StoreError
 from ...store.models import Request
 from . import processes_alive
 from .interrupts import remembered_interrupts
+from .lanes import is_hosted
 from .protocol import socket_path
 from .starting import Line, Progress, connect
 
@@ -30,7 +31,9 @@ def wait(store: Store, request: Request, *, wait_s: float | None, on_progress: P
         return request
     try:
         while True:
-            line = connect(request.device, store.path, deadline, on_progress)
+            line = connect(
+                request.device, store.path, deadline, on_progress, opens=lambda: not is_hosted(store, request)
+            )
             if line is None:
                 return _row(store, request)
             with line:

@@ -20,13 +20,13 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from ...store import kernels, requests
+from ...store import requests
 from ...store.database import Store
 from ...store.errors import DeviceError, StoreError
 from ...store.models import Request
 from ...store.paths import STORE_VARIABLE
-from ..devices.catalogue import runs_hosted
 from ..faults import Cancelled
+from .lanes import is_hosted
 from .lines import Lines
 from .protocol import log_path
 from .service import Service
@@ -106,7 +106,7 @@ class Hands:
         self.first.close()
 
     def _take(self, request: Request) -> Service | Hand:
-        hosted = self.count > 1 and self._is_hosted(request)
+        hosted = self.count > 1 and is_hosted(self.first.store, request)
         with self._free:
             while True:
                 # A lane that has the device to itself, and seconds of start, is needed but once.
@@ -119,11 +119,6 @@ class Hands:
                 self._free.wait(_LOOK_S)
                 if self.first.cancelled(request.id):
                     raise Cancelled
-
-    def _is_hosted(self, request: Request) -> bool:
-        ids = [request.payload.get(side) for side in ("kernel_id", "baseline_id")]
-        found = [kernels.get(self.first.store, str(identity)) for identity in ids if identity]
-        return runs_hosted(*(kernel.language for kernel in found if kernel is not None))
 
     def _give_back(self, hand: Service | Hand) -> None:
         with self._free:

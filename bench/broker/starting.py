@@ -100,10 +100,18 @@ class _Starting:
             return file.read().decode(errors="replace")[-600:].strip()
 
 
-def connect(device: str, store_path: Path, deadline: float | None, on_progress: Progress) -> Line | None:
+def connect(
+    device: str,
+    store_path: Path,
+    deadline: float | None,
+    on_progress: Progress,
+    *,
+    opens: Callable[[], bool] = lambda: False,
+) -> Line | None:
     """A connection to a broker of this very code and environment; starts one, and retires one of another, as needed.
 
     None where `deadline` (of `time.monotonic`) passes first. A broker that retires is waited for: it finishes its work.
+    opens: asked of a broker that is to be started, whether it opens its device at once, in the device-only lane.
     Raises InputError where the environment says of brokers what they cannot be, DeviceError where none can be started,
     StoreError where it cannot use the store.
     """
@@ -117,7 +125,7 @@ def connect(device: str, store_path: Path, deadline: float | None, on_progress: 
             return line
         retiring = not path.exists() and guard.is_held(path)
         if started is None or started.to_be_repeated():
-            started = _start_once(device, store_path)
+            started = _start_once(device, store_path, opens=opens())
         elif started.failed():
             raise _failure(device, started, f"ended with code {started.process.returncode} as it started")
         elif retiring and time.monotonic() > give_up - _START_S / 2:
@@ -177,7 +185,7 @@ _latest: dict[Path, _Starting] = {}
 _latest_lock = threading.Lock()
 
 
-def _start_once(device: str, store_path: Path, *, opens: bool = False) -> _Starting:
+def _start_once(device: str, store_path: Path, *, opens: bool) -> _Starting:
     """The broker that this process started last, if it still runs, else a new one: a hundred threads that find none
     start one together."""
     path = socket_path(device, store_path)

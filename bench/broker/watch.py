@@ -7,6 +7,7 @@ from typing import Self
 
 from ...store.database import Store
 from ...store.models import Request
+from .lanes import is_hosted
 from .starting import Line, connect
 
 
@@ -29,7 +30,10 @@ class Watch:
         Blocks up to `within_s` seconds. Raises DeviceError where no broker can be started, StoreError where it cannot
         use the store.
         """
-        line = connect(request.device, store.path, time.monotonic() + within_s, lambda text: None)
+        until = time.monotonic() + within_s
+        line = connect(
+            request.device, store.path, until, lambda text: None, opens=lambda: not is_hosted(store, request)
+        )
         return None if line is None else cls(line, request)
 
     def fileno(self) -> int:
