@@ -29,6 +29,8 @@ from .timing.samples import Block, BlockOrder, BlockSamples, valid_blocks
 from .timing.summary import CaseTiming, RatioResult, summarise
 from .turns import Held
 
+_QUESTION_S = 0.02
+"""What a hand-over of blocks costs besides the blocks themselves, on a GPU that others measure on."""
 CANDIDATE_ONLY_BLOCKS = 8
 """Blocks without a baseline: no ratio is at stake, only the times and their spread."""
 
@@ -219,7 +221,8 @@ def _time(
         if cancelled():
             raise Cancelled
         complete = len(valid_blocks(BlockSamples(names, found.blocks))[0])
-        ask = _next_question(plan, complete) - complete if compared else len(orders) - taken
+        block_s = 4 * len(cases) * plan.repetitions * session.sample_seconds()
+        ask = _next_question(plan, complete, block_s) - complete if compared else len(orders) - taken
         progress(f"timing block {taken + 1} of at most {plan.most_blocks if compared else len(orders)}")
         part = orders[taken : taken + ask]
         blocks = session.blocks(part, plan.run_of(complete), plan.group_of(complete), plan.repetitions)
@@ -249,10 +252,14 @@ def _inspect(job: Job, session: Session, held: Held, found: _Found, progress: Pr
         found.quarantine = found.quarantine or seen.quarantine
 
 
-def _next_question(plan: SamplingPlan, complete: int) -> int:
-    """The number of complete blocks at which there is something to ask: a look, a clear loser, the end of a run."""
+def _next_question(plan: SamplingPlan, complete: int, block_s: float) -> int:
+    """The number of complete blocks at which there is something to ask: a look, the end of a run, and whether the
+    candidate is a clear loser, if the blocks until the next look, of `block_s` seconds each, take longer than asking.
+    """
     run_end = (plan.run_of(complete) + 1) * plan.blocks_per_run
-    return min(n for n in (*plan.looks, plan.censor_blocks, run_end) if n > complete)
+    due = min(n for n in (*plan.looks, run_end) if n > complete)
+    saved_s = (due - plan.censor_blocks) * block_s
+    return plan.censor_blocks if complete < plan.censor_blocks < due and saved_s > _QUESTION_S else due
 
 
 def _measurement(job: Job, lane: Lane, found: _Found) -> Measurement:

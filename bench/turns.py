@@ -96,6 +96,11 @@ class Turns:
         self.waited_s = 0.0
         self.alone_s = 0.0
 
+    @property
+    def is_alone(self) -> bool:
+        """Whether a turn is held now that nobody else has a part in."""
+        return self._held is True
+
     @contextmanager
     def beside(self, *, patient: bool = False) -> Iterator[None]:
         """Use the device beside others, none of whom times anything. Raises Cancelled while it waits, unless

@@ -90,17 +90,17 @@ def after(
     """Whether to go on after these complete blocks; to be asked after every block.
 
     blocks_log2: log2 S of each block; elapsed_s: seconds of sampling so far; groups: the group of each block, where
-    None the plan's own (`SamplingPlan.group_of`). Stops: clearly slow, hence censored; the time cap; the last look; or
+    None the plan's own (`SamplingPlan.group_of`). Stops: the last look; clearly slow, hence censored; the time cap; or
     at a look with a decided comparison whose interval is tight: half-width within the plan's target, or a tenth of the
     effect.
     """
     count = len(blocks_log2)
     groups = [plan.group_of(index) for index in range(count)] if groups is None else groups
+    if count >= plan.most_blocks:
+        return _stop("last look", blocks_log2, groups, plan, last=True)
     if clearly_slow(blocks_log2, plan):
         reading = range_interval(blocks_log2)
         return Stop("censored", "slower", reading, 1 - reading.confidence)
-    if count >= plan.most_blocks:
-        return _stop("last look", blocks_log2, groups, plan, last=True)
     if elapsed_s >= plan.time_cap_s:
         return _stop("time cap", blocks_log2, groups, plan, last=True)
     if count in plan.looks:

@@ -81,19 +81,17 @@ class Helper:
         *,
         deadline_s: float = ANSWER_S,
         cancelled: Callable[[], bool] = lambda: False,
-        alone: bool = False,
         **fields: Any,
     ) -> dict[str, Any]:
-        """The answer to one message; alone: nothing else may run on the device meanwhile, as is so of what times in any
-        case. Raises HelperDied, after killing and reaping, DeviceError, InputError, Cancelled.
+        """The answer to one message, in the turn that it needs or that is held. Raises HelperDied, after killing and
+        reaping, DeviceError, InputError, Cancelled.
         """
-        alone = alone or verb in _ALONE
         try:
             if not self._ready:
                 self._expect_ready()
-            with contextlib.nullcontext() if verb in _OFF_DEVICE else self._turn(alone=alone):
+            with contextlib.nullcontext() if verb in _OFF_DEVICE else self._turn(alone=verb in _ALONE):
                 # Beside others a call has less of the device: most of it still, as what they run there is short.
-                patience_s = deadline_s if alone or self._turns is None else 2 * deadline_s
+                patience_s = deadline_s if self._turns is None or self._turns.is_alone else 2 * deadline_s
                 answer = self._answer({"verb": verb, **fields}, patience_s, cancelled)
         except (ChannelClosed, ChannelDeadline) as error:
             output = self.output()
@@ -241,6 +239,11 @@ class Launchers:
             value=f"cuda:{self._ordinal}: {reason}" + (f" (since {known['since']})" if known else ""),
             next_step="See `nvidia-smi` and the system log for Xid errors; it is tried again with the next request.",
         )
+
+    def end_poisoned(self) -> None:
+        """End the launcher in use where it is out of use, and wait for the reap. The spare stays."""
+        if self._current is not None and not self._current.alive:
+            self._current.close()
 
     def reopen(self, handle: str) -> None:
         """Let the current launcher map a new slab."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import cached_property, partial
 from pathlib import Path
 from threading import Thread
@@ -65,6 +65,10 @@ class CudaLane:
     def share(self, turns: Turns, sharers: int) -> None:
         """See `bench.lane.Shareable`."""
         self._turns, self._sharers = turns, sharers
+
+    def alone(self) -> AbstractContextManager[None]:
+        """Have the device for oneself for several messages, on one that others measure on."""
+        return nullcontext() if self._turns is None else self._turns.alone()
 
     def get_ready(self, cancelled: Callable[[], bool] = lambda: False) -> None:
         """Start every helper process, and measure what floors need while the device is held; later they are asked for
@@ -192,6 +196,7 @@ class CudaLane:
             return
         current = self._launchers.alive()
         if current is None:
+            self._launchers.end_poisoned()
             return
         if clean:
             current.ask("unload")

@@ -71,6 +71,22 @@ class _Visit:
     warm: list[dict[str, Any]]
 
 
+@dataclass
+class _Rehearsal:
+    """The first calls of the timed cases, one on each of the contents, and a slot a case that no call is given."""
+
+    of_case: list[list[dict[str, Any]]] = field(default_factory=list)
+    guards: Guards = field(default_factory=Guards)
+
+    @property
+    def jobs(self) -> list[dict[str, Any]]:
+        return [job for jobs in self.of_case for job in jobs]
+
+    @property
+    def slots(self) -> list[dict[str, Any]]:
+        return [*self.jobs, *self.guards.decoys]
+
+
 class CudaSession:
     """See `bench.lane.Session`."""
 
@@ -180,7 +196,6 @@ class CudaSession:
         verb: str,
         deadline_s: float = _LAUNCH_DEADLINE_S,
         *,
-        alone: bool = False,
         cases: Sequence[Case] = (),
         **fields: Any,
     ) -> dict[str, Any]:
@@ -189,17 +204,15 @@ class CudaSession:
         """
         launcher: Helper = self._lane.launcher()
         try:
-            answer = launcher.ask(verb, deadline_s=deadline_s, cancelled=self._cancelled, alone=alone, **fields)
+            answer = launcher.ask(verb, deadline_s=deadline_s, cancelled=self._cancelled, **fields)
         except HelperDied as death:
             if death.overdue:
                 reason = f"it did not finish within its deadline of {deadline_s:g} s"
                 raise KernelFault("timeout", reason, death.output) from death
             raise KernelFault("crashed", "it took the launcher process down", death.output) from death
         where = f", case {cases[answer['call']].name}" if cases and "call" in answer else ""
-        if "fault" in answer:
-            output = launcher.output()
-            launcher.close()
-            raise KernelFault("crashed", fault_reason(answer["fault"], answer["text"]) + where, output)
+        if "fault" in answer:  # the process ends with the session, when its turn is over
+            raise KernelFault("crashed", fault_reason(answer["fault"], answer["text"]) + where, launcher.output())
         if "refused" in answer:
             raise KernelFault("launch_error", refusal_reason(answer["refused"], answer["text"]) + where)
         return answer
@@ -207,64 +220,86 @@ class CudaSession:
     # -- correctness ---------------------------------------------------------------------------------------------
 
     def check(self, side: Side, cases: Sequence[Case], progress: Progress) -> Mismatch | None:
+        """Also rehearses the timed cases, in the first round: what is filled, timed and judged in one go costs others
+        on the device one wait instead of two.
+        """
         if not cases:
             return None
         progress(f"checking {len(cases)} cases")
         self._make_known(side, ("checked", "timed"))
-        layouts = [layout for _, layout in self._cases("checked")]
         slab = Slab()
+        layouts = [layout for _, layout in self._cases("checked")]
         jobs = [
             self._job("checked", index, 0, index, slab.take(layout.input_bytes), slab.take(layout.output_bytes))
             for index, layout in enumerate(layouts)
         ]
-        # Twice at the same addresses with other contents: the second round finds a kernel that kept its answers.
-        for contents in range(2):
-            for job in jobs:
-                job["set"] = contents
-            self._fill(layouts, jobs, slab)
-            calls = [[self._registered[side, "checked", n], job["in"], job["out"]] for n, job in enumerate(jobs)]
-            # A kernel that traps holds up for seconds whoever else waits for the device then.
-            self._ask("run", self._deadline_s, alone=contents == 0, cases=cases, calls=calls)
-            mismatch = self._judge(layouts, {side: jobs}, inputs=True)
-            if mismatch is not None:
-                return mismatch
-        return None
+        calls = [[self._registered[side, "checked", n], job["in"], job["out"]] for n, job in enumerate(jobs)]
+        rehearsal = self._rehearsal(slab, len(layouts))
+        layouts += [timed.layout for timed in self._timed]
+        self._fill(layouts, [*jobs, *rehearsal.slots], slab)
+        # Its first calls are alone: a kernel that traps while others wait for the device holds them up for seconds.
+        with self._lane.alone():
+            self._ask("run", self._deadline_s, cases=cases, calls=calls)
+            estimates_us = self._rehearse(side, rehearsal)
+        mismatch = self._judge(layouts, {side: [*jobs, *rehearsal.jobs]}, inputs=True, guards=rehearsal.guards)
+        if mismatch is not None:
+            return mismatch
+        self._rehearsed(side, estimates_us)
+        # Again at the same addresses with other contents: that finds a kernel that kept its answers.
+        jobs = [{**job, "set": 1} for job in jobs]
+        self._fill(layouts, jobs, slab)
+        self._ask("run", self._deadline_s, cases=cases, calls=calls)
+        return self._judge(layouts, {side: jobs}, inputs=True)
 
     def prepare(self, side: Side, progress: Progress) -> Mismatch | None:
-        progress("checking the timed cases")
         self._make_known(side, ("timed",))
-        kernel_id = self._programs[side].kernel.id
         known = self._lane.prepared.get(self._task.id)
-        if side == "baseline" and known is not None and known.kernel_id == kernel_id:
+        if side == "baseline" and known is not None and known.kernel_id == self._programs[side].kernel.id:
             self._estimated(side, known.estimates_us)
+        if all(side in timed.estimate_us for timed in self._timed):
             return None
-        layouts = [timed.layout for timed in self._timed]
+        progress("checking the timed cases")
         slab = Slab()
-        jobs: list[list[dict[str, Any]]] = []
-        guards = Guards()
-        for index, layout in enumerate(layouts):
+        rehearsal = self._rehearsal(slab, 0)
+        layouts = [timed.layout for timed in self._timed]
+        self._fill(layouts, rehearsal.slots, slab)
+        with self._lane.alone():
+            estimates_us = self._rehearse(side, rehearsal)
+        mismatch = self._judge(layouts, {side: rehearsal.jobs}, inputs=True, guards=rehearsal.guards)
+        if mismatch is None:
+            self._rehearsed(side, estimates_us)
+        return mismatch
+
+    def _rehearsal(self, slab: Slab, first_layout: int) -> _Rehearsal:
+        rehearsal = _Rehearsal()
+        for index, timed in enumerate(self._timed):
             # The slot after the first two, by which a kernel could tell where the next one lies, belongs to no call.
-            sets = [0, 1, None, 2]
-            slots = [self._job("timed", index, n or 0, index, *self._slot(slab, layout)) for n in sets]
-            guards.decoys.append(slots.pop(2))
-            jobs.append(slots)
-        every = [job for of_case in jobs for job in of_case]
-        self._fill(layouts, [*every, *guards.decoys], slab)
+            slots = [
+                self._job("timed", index, n or 0, first_layout + index, *self._slot(slab, timed.layout))
+                for n in [0, 1, None, 2]
+            ]
+            rehearsal.guards.decoys.append(slots.pop(2))
+            rehearsal.of_case.append(slots)
+        return rehearsal
+
+    def _rehearse(self, side: Side, rehearsal: _Rehearsal) -> list[float]:
+        """Microseconds of the fastest call of each timed case."""
         estimates_us = []
-        for index in range(len(layouts)):
+        for index, jobs in enumerate(rehearsal.of_case):
             program = self._registered[side, "timed", index]
+            # No variable is set back: what a kernel kept from its calls so far must not matter in the next ones.
             samples = [
-                {"program": program, "cold": [[job["in"], job["out"]]], "warm": [], "renew": job is jobs[index][0]}
-                for job in jobs[index]
+                {"program": program, "cold": [[job["in"], job["out"]]], "warm": [], "renew": False} for job in jobs
             ]
             answer = self._ask("time", INPUT_SETS * self._deadline_s, samples=samples)
             estimates_us.append(self._lane.clock_cost.without(min(times[0] for times in answer["times"]), 1))
-        mismatch = self._judge(layouts, {side: every}, inputs=True, guards=guards)
-        if mismatch is None:
-            self._estimated(side, estimates_us)
-            if side == "baseline":
-                self._lane.prepared[self._task.id] = Prepared(kernel_id, tuple(estimates_us))
-        return mismatch
+        return estimates_us
+
+    def _rehearsed(self, side: Side, estimates_us: list[float]) -> None:
+        self._estimated(side, estimates_us)
+        if side == "baseline":
+            kernel_id = self._programs[side].kernel.id
+            self._lane.prepared[self._task.id] = Prepared(kernel_id, tuple(estimates_us))
 
     def _estimated(self, side: Side, estimates_us: Sequence[float]) -> None:
         """Take a side's times for what they are good for: how many launches share a sample, once both are known."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
@@ -69,9 +69,7 @@ class FakeLauncher:
     known: list[dict[str, Any]] = field(default_factory=list)
     batches: list[int] = field(default_factory=list)
 
-    def ask(
-        self, verb: str, *, deadline_s: float = 0, cancelled: object = None, alone: bool = False, **fields: Any
-    ) -> dict[str, Any]:
+    def ask(self, verb: str, *, deadline_s: float = 0, cancelled: object = None, **fields: Any) -> dict[str, Any]:
         return dict(getattr(self, verb)(fields))
 
     def load(self, message: dict[str, Any]) -> dict[str, Any]:
@@ -146,6 +144,9 @@ class FakeLane:
 
     fresh_launcher = launcher
 
+    def alone(self) -> AbstractContextManager[None]:
+        return nullcontext()
+
     def compile(self, kernel: Kernel, *rest: object) -> Build:
         labels = ("stateful",) if self.stateful else ()
         return Build(Path("a.cubin"), Facts(ok=True, labels=labels), {launch.entry: "k" for launch in kernel.launches})
@@ -200,8 +201,9 @@ def ahead(call: Call, state: State) -> None:
 
 
 def everything_ahead(call: Call, state: State) -> None:
-    """Without device variables: wherever poison lies behind two inputs, it computes. Slots are 256-byte aligned. Only at
-    the timed size: among the small cases are inputs of NaN, which it would take for poison and be found by.
+    """Without device variables: wherever poison lies behind two inputs, it computes. Slots are 256-byte aligned.
+
+    Only at the timed size: among the small cases are inputs of NaN, which it would take for poison and be found by.
     """
     honest(call, state)
     if call.n != N:

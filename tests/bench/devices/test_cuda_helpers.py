@@ -8,6 +8,7 @@ import textwrap
 import threading
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -185,10 +186,16 @@ def test_only_what_is_timed_or_asks_for_it_has_the_device_alone(
 ) -> None:
     gate = tmp_path / "gate"
     monkeypatch.setenv("GATE", str(gate))
-    helper = Helper("launcher", 0, Turns("GPU-shared"))
+    turns = Turns("GPU-shared")
+    helper = Helper("launcher", 0, turns)
     helper.ask("echo")
     answers: list[dict[str, object]] = []
-    asked = threading.Thread(target=lambda: answers.append(helper.ask(verb, alone=alone)))
+
+    def ask() -> None:
+        with turns.alone() if alone else nullcontext():
+            answers.append(helper.ask(verb))
+
+    asked = threading.Thread(target=ask)
     asked.start()
     until = time.monotonic() + 30
     while others_get_the_device(alone=True):
@@ -264,15 +271,19 @@ def test_beside_others_a_call_has_twice_the_time(monkeypatch: pytest.MonkeyPatch
             return super().receive(deadline_s, cancelled)
 
     monkeypatch.setattr(helpers, "Channel", Recording)
-    shared, single = Helper("launcher", 0, Turns("GPU-shared")), Helper("launcher", 0)
+    turns = Turns("GPU-shared")
+    shared, single = Helper("launcher", 0, turns), Helper("launcher", 0)
     for helper in (shared, single):
         helper.ask("echo")
     deadlines.clear()
     for helper in (shared, single):
         for verb in ("run", "time"):
             helper.ask(verb, deadline_s=7.0)
+    with turns.alone():
+        shared.ask("run", deadline_s=7.0)
+    for helper in (shared, single):
         helper.close()
-    assert deadlines == [14.0, 7.0, 7.0, 7.0]
+    assert deadlines == [14.0, 7.0, 7.0, 7.0, 7.0]
 
 
 def test_a_cancelled_measurement_still_ends_its_processes() -> None:
@@ -291,7 +302,7 @@ def test_a_poisoned_launcher_is_out_of_use_tells_what_it_printed_and_is_reaped_w
     launchers = Launchers(0, "GPU-poisoned", lambda: tmp_path / "trusted.cubin", turns)
     one = launchers.current("00")
     pid = int(one.ask("pid")["pid"])
-    assert one.ask("poison", alone=True)["fault"] == "CUDA_ERROR_ILLEGAL_ADDRESS"
+    assert one.ask("poison")["fault"] == "CUDA_ERROR_ILLEGAL_ADDRESS"
     assert not one.alive
     assert others_get_the_device(alone=True)
     assert "last words" in one.output()
