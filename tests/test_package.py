@@ -95,6 +95,23 @@ def test_help_of_a_command_loads_nothing_heavy(command: str) -> None:
     assert modules_after_command(command, "--help").isdisjoint({*HEAVY, "numpy", "pydantic"})
 
 
+@pytest.mark.parametrize(
+    ("module", "left_out"),
+    [
+        # What a first measurement waits for: the broker's start, the device's helpers, the request.
+        ("tools.ahead", {"numpy", "pydantic"}),
+        ("bench.programs.source", {"numpy", "pydantic"}),
+        ("bench.broker.begin", {"numpy", "pydantic"}),
+        ("bench.devices.cuda.ahead", {"numpy", "pydantic"}),
+        ("bench.devices.cuda.channel", {"numpy", "pydantic"}),
+        ("bench.devices.cuda.variables", {"numpy", "pydantic"}),
+        ("tools.measure", {"numpy"}),
+    ],
+)
+def test_what_a_first_measurement_waits_for_loads_little(module: str, left_out: set[str]) -> None:
+    assert modules_after(f"import kforecast.{module}").isdisjoint({*HEAVY, *left_out})
+
+
 @pytest.mark.parametrize("name", kforecast.__all__)
 def test_public_names_exist(name: str) -> None:
     assert getattr(kforecast, name) is not None

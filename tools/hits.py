@@ -14,11 +14,11 @@ def forecast_hit(store: Store, measurement: Measurement) -> bool | None:
     """Whether the newest earlier forecast of a measurement's pair held S in its 80% interval; None without either.
 
     An interval that ends in an open bin has no end there (see `density.opened`)."""
-    from ..surrogate.density import opened
-
     earlier = None if measurement.log2_speedup is None else before(store, measurement)
     if earlier is None or measurement.log2_speedup is None:
         return None
+    from ..surrogate.density import opened
+
     told = {"log2_p10": earlier.forecast.log2_p10, "log2_p90": earlier.forecast.log2_p90}
     told |= {} if earlier.decision is None else earlier.decision.numbers
     low, high = opened(told["log2_p10"], told["log2_p90"])

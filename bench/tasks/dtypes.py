@@ -1,38 +1,27 @@
 """Element types: their names here, in numpy, in C and in CUDA; widening and rounding on numpy or cupy.
 
 `xp` is the module numpy or cupy. bf16 arrays are `ml_dtypes.bfloat16` on numpy; cupy has no such type, so there (and
-wherever else an array says `uint16`) the raw bits travel.
+wherever else an array says `uint16`) the raw bits travel. Who only asks for a measurement never loads numpy: it is
+imported where arrays are.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
-import ml_dtypes
-import numpy as np
+import sys
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 from ...store.errors import InputError
 from .nearest import nearest_text
+
+if TYPE_CHECKING:
+    import numpy as np
 
 Array = Any
 """A numpy or cupy array."""
 ArrayModule = Any
 """The module numpy or cupy."""
 
-_NUMPY: dict[str, np.dtype[Any]] = {
-    "f64": np.dtype(np.float64),
-    "f32": np.dtype(np.float32),
-    "f16": np.dtype(np.float16),
-    "bf16": np.dtype(ml_dtypes.bfloat16),
-    "i64": np.dtype(np.int64),
-    "i32": np.dtype(np.int32),
-    "i16": np.dtype(np.int16),
-    "i8": np.dtype(np.int8),
-    "u64": np.dtype(np.uint64),
-    "u32": np.dtype(np.uint32),
-    "u16": np.dtype(np.uint16),
-    "u8": np.dtype(np.uint8),
-}
 _C = {
     "f64": "double",
     "f32": "float",
@@ -50,35 +39,50 @@ _C = {
 _CUDA = {**_C, "f16": "__half", "bf16": "__nv_bfloat16"}
 _SIGNIFICAND_BITS = {"f64": 53, "f32": 24, "f16": 11, "bf16": 8}
 _LARGEST = {
-    "f64": float(np.finfo(np.float64).max),
-    "f32": float(np.finfo(np.float32).max),
+    "f64": sys.float_info.max,
+    "f32": (2 - 2.0**-23) * 2.0**127,
     "f16": 65504.0,
     "bf16": (2 - 2.0**-7) * 2.0**127,
 }
 
-DTYPE_NAMES: tuple[str, ...] = tuple(_NUMPY)
+DTYPE_NAMES: tuple[str, ...] = tuple(_C)
 
 
 def check_dtype(name: str) -> str:
     """The name itself. Raises InputError, naming the nearest dtype, if there is no such dtype."""
-    if name not in _NUMPY:
+    if name not in _C:
         raise InputError("unknown dtype", value=name, next_step=nearest_text(name, DTYPE_NAMES))
     return name
 
 
 def numpy_dtype(name: str) -> np.dtype[Any]:
     """The numpy dtype of a dtype name; bf16 is `ml_dtypes.bfloat16`. Raises InputError for an unknown name."""
-    return _NUMPY[check_dtype(name)]
+    return _numpy_dtypes()[check_dtype(name)]
+
+
+@cache
+def _numpy_dtypes() -> dict[str, np.dtype[Any]]:
+    import ml_dtypes
+    import numpy as np
+
+    # Their names there are ours with the size in bytes: f4, i8, u2.
+    found = {name: np.dtype(f"{name[0]}{item_bytes(name)}") for name in _C if name != "bf16"}
+    return {**found, "bf16": np.dtype(ml_dtypes.bfloat16)}
 
 
 def carrier_dtype(name: str, xp: ArrayModule) -> np.dtype[Any]:
     """The dtype that arrays of `name` have on `xp`: numpy's, except bf16 on cupy, whose raw bits travel as uint16."""
-    return np.dtype(np.uint16) if name == "bf16" and xp is not np else numpy_dtype(name)
+    return numpy_dtype("u16" if name == "bf16" and not is_numpy(xp) else name)
+
+
+def is_numpy(xp: ArrayModule) -> bool:
+    """Whether `xp` is the module numpy."""
+    return xp is sys.modules.get("numpy")
 
 
 def item_bytes(name: str) -> int:
     """Bytes an element takes."""
-    return numpy_dtype(name).itemsize
+    return int(check_dtype(name).lstrip("bfiu")) // 8
 
 
 def is_float(name: str) -> bool:
@@ -106,29 +110,31 @@ def largest(name: str) -> float:
     return _LARGEST[name]
 
 
-def to_float(array: Array, name: str, xp: ArrayModule, wide: Any = np.float64) -> Array:
+def to_float(array: Array, name: str, xp: ArrayModule, wide: Any = float) -> Array:
     """The array of dtype `name` as a fresh or shared array of dtype `wide` (float64 or float32), of the same shape.
 
     Exact where `wide` holds the dtype, which float64 does for all but 64-bit integers.
     """
-    if name == "bf16" and array.dtype == np.uint16:
-        return (array.astype(np.uint32) << 16).view(np.float32).astype(wide, copy=False)
+    if name == "bf16" and array.dtype == xp.uint16:
+        return (array.astype(xp.uint32) << 16).view(xp.float32).astype(wide, copy=False)
     return array.astype(wide, copy=False)
 
 
 def round_to(array: Array, name: str, xp: ArrayModule) -> Array:
     """Floats rounded to nearest-even into the dtype `name`, as `xp` carries it (float64 to bf16 through float32)."""
-    if name != "bf16" or xp is np:
+    if name != "bf16" or is_numpy(xp):
+        import numpy as np
+
         with np.errstate(all="ignore"):
             return array.astype(numpy_dtype(name), copy=False)
-    return bf16_bits(array.astype(np.float32, copy=False), xp)
+    return bf16_bits(array.astype(xp.float32, copy=False), xp)
 
 
 def bf16_bits(array: Array, xp: ArrayModule) -> Array:
     """float32 values rounded to nearest-even bf16, as uint16 bits; a NaN stays a NaN."""
-    bits = array.view(np.uint32)
-    rounded = ((bits + (((bits >> 16) & 1) + np.uint32(0x7FFF))) >> 16).astype(np.uint16)
-    quiet = ((bits >> 16) | np.uint32(0x0040)).astype(np.uint16)
+    bits = array.view(xp.uint32)
+    rounded = ((bits + (((bits >> 16) & 1) + xp.uint32(0x7FFF))) >> 16).astype(xp.uint16)
+    quiet = ((bits >> 16) | xp.uint32(0x0040)).astype(xp.uint16)
     return xp.where(xp.isnan(array), quiet, rounded)
 
 
@@ -137,7 +143,7 @@ def round_significand(array: Array, bits: int, xp: ArrayModule) -> Array:
 
     The exponent keeps its range. 11 bits are TF32's significand, 4 are FP8 E4M3's. Infinities and NaNs stay.
     """
-    word, stored = (np.uint32, 23) if array.dtype == np.float32 else (np.uint64, 52)
+    word, stored = (xp.uint32, 23) if array.dtype == xp.float32 else (xp.uint64, 52)
     shift = stored + 1 - bits
     raw = array.view(word)
     half = word((1 << (shift - 1)) - 1)
@@ -147,4 +153,6 @@ def round_significand(array: Array, bits: int, xp: ArrayModule) -> Array:
 
 def raw_bits(array: Array) -> Array:
     """The array's bytes seen as unsigned integers of the element's size, for comparing bit by bit."""
+    import numpy as np
+
     return array.view(np.dtype(f"u{array.dtype.itemsize}"))

@@ -8,12 +8,10 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from ...store.errors import InputError
 from ...store.models import Case, Task, Tensor
 from ..header.expression import Expression, evaluate
-from .dtypes import Array, ArrayModule, carrier_dtype, is_float, numpy_dtype, round_to
+from .dtypes import Array, ArrayModule, carrier_dtype, is_float, is_numpy, item_bytes, round_to
 from .nearest import nearest_text
 from .shapes import input_tensors, shape_of
 
@@ -25,9 +23,10 @@ class _Source:
 
     def __init__(self, xp: ArrayModule, seed: int, dtype: str) -> None:
         self.xp = xp
-        self.wide: Any = np.float64 if dtype == "f64" else np.float32
+        self.wide: Any = xp.float64 if dtype == "f64" else xp.float32
         self.narrow = dtype == "f16"
-        self.generator = np.random.Generator(np.random.SFC64(seed)) if xp is np else xp.random.default_rng(seed)
+        random_of = xp.random
+        self.generator = random_of.Generator(random_of.SFC64(seed)) if is_numpy(xp) else random_of.default_rng(seed)
         self.place = random.Random(seed)
 
     def normal(self, shape: _Shape) -> Array:
@@ -39,7 +38,7 @@ class _Source:
     def integers(self, low: int, high: int, shape: _Shape) -> Array:
         """Whole numbers in [low, high) as int64 (int32 where they fit: half the memory)."""
         small = low >= -(2**31) and high <= 2**31
-        return self.generator.integers(low, high, size=shape, dtype=np.int32 if small else np.int64)
+        return self.generator.integers(low, high, size=shape, dtype=self.xp.int32 if small else self.xp.int64)
 
     def one_changed(self, shape: _Shape, value: float) -> Array:
         values = self.normal(shape)
@@ -123,7 +122,7 @@ def check_fill(fill: str, tensor: Tensor, case: Case) -> None:
     """Raises InputError if there is no such fill, or if it does not suit the tensor's dtype in this case."""
     if fill.startswith("index:"):
         bound = _index_bound(fill, tensor, case)
-        if not is_float(tensor.dtype) and bound - 1 > np.iinfo(numpy_dtype(tensor.dtype)).max:
+        if not is_float(tensor.dtype) and bound > _integers(tensor.dtype):
             raise InputError(
                 f"fill of {tensor.name} does not fit {tensor.dtype}", value=bound, next_step="Use a wider dtype."
             )
@@ -136,12 +135,21 @@ def check_fill(fill: str, tensor: Tensor, case: Case) -> None:
         )
 
 
-def make_inputs(task: Task, case: Case, seed: int, xp: ArrayModule = np) -> dict[str, Array]:
-    """The arrays of the case's `in` and `inout` tensors by name, C-contiguous, as `xp` carries their dtypes.
+def _integers(dtype: str) -> int:
+    """How many whole numbers from 0 on an integer dtype holds."""
+    return int(2 ** (8 * item_bytes(dtype) - dtype.startswith("i")))
+
+
+def make_inputs(task: Task, case: Case, seed: int, xp: ArrayModule | None = None) -> dict[str, Array]:
+    """The arrays of the case's `in` and `inout` tensors by name, C-contiguous, as `xp` (None: numpy) carries them.
 
     Equal for equal task, case and seed on one `xp` (numpy: SFC64; cupy: its default generator). Raises InputError for
     an unknown fill.
     """
+    if xp is None:
+        import numpy
+
+        xp = numpy
     arrays: dict[str, Array] = {}
     for tensor in input_tensors(task):
         fill = case.fill.get(tensor.name, tensor.fill)
@@ -160,7 +168,7 @@ def make_inputs(task: Task, case: Case, seed: int, xp: ArrayModule = np) -> dict
 def _carried(values: Array, fill: str, tensor: Tensor, xp: ArrayModule) -> Array:
     if is_float(tensor.dtype):
         if values.dtype.kind != "f":
-            values = values.astype(np.float64 if tensor.dtype == "f64" else np.float32)
+            values = values.astype(xp.float64 if tensor.dtype == "f64" else xp.float32)
         return xp.ascontiguousarray(round_to(values, tensor.dtype, xp))
     if fill == "ints" and tensor.dtype.startswith("u"):
         values = abs(values)

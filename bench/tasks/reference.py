@@ -16,8 +16,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-import numpy as np
-
 from ...store.errors import InputError, KforecastError
 from ...store.models import Sizes, Task
 from .dtypes import Array, ArrayModule
@@ -46,6 +44,8 @@ class Reference:
         return {} if self.scale is None else self._call(self.scale, xp, inputs, sizes)
 
     def _call(self, function: _Function, xp: ArrayModule, inputs: Mapping[str, Array], sizes: Sizes) -> Arrays:
+        import numpy as np
+
         try:
             with np.errstate(all="ignore"):
                 result = function(xp, dict(inputs), dict(sizes))
