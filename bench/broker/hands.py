@@ -1,7 +1,7 @@
-"""The hands of a broker: itself, and processes that measure on its device beside it, started when requests wait.
+"""The hands of a broker: itself, and processes that measure on its device in its stead, started when requests wait.
 
-Processes, as two threads share an interpreter: with a second thread, compiling and writing up while the first one
-measured, an H200 gave 16.9 kernels a second, against 17.4 with one, and held the device 46 ms a kernel instead of 33.
+Processes, as threads share an interpreter: with a second thread, compiling and writing up while the first one measured,
+an H200 gave 16.9 kernels a second, against 17.4 with one, and held the device 46 ms a kernel instead of 33.
 """
 
 from __future__ import annotations
@@ -44,8 +44,9 @@ _AGAIN_S = 60.0
 class Hands:
     """Works off the requests of one device on one store, as many at once as there are hands; a thread for each.
 
-    The first hand is this process itself. The others are processes of their own, started when a request waits; it goes
-    to whichever hand is free first. on_progress, cancelled, started: as a Service's. others: the hands but the first.
+    The first hand is this process itself. The others are processes of their own, `count` as well, started when requests
+    wait; once there are some, they are preferred, as this process has the queue to see to, and whoever times should not
+    wait for its interpreter. on_progress, cancelled, started: as a Service's. others: the hands but the first.
     """
 
     def __init__(
@@ -59,7 +60,9 @@ class Hands:
         started: StartedAhead | None = None,
     ) -> None:
         self.count = count
-        self.first = Service(store, device, owner, on_progress, cancelled, count, started)
+        self._most_others = count if count > 1 else 0
+        self.first = Service(store, device, owner, on_progress, cancelled, 1 + self._most_others, started)
+        self._busy = 0
         self._idle: list[Service | Hand] = [self.first]
         self.others: list[Hand] = []
         self._free = threading.Condition()
@@ -89,7 +92,7 @@ class Hands:
         """Start every hand now, and return once the device is warm for all of them."""
         self.first.get_ready()
         with self._free:
-            while len(self.others) < self.count - 1:
+            while len(self.others) < self._most_others:
                 self._start_another()
                 if time.monotonic() < self._not_before:
                     raise DeviceError("a hand does not start", next_step="The traceback is in the log above.")
@@ -111,10 +114,11 @@ class Hands:
             while True:
                 # A lane that has the device to itself, and seconds of start, is needed but once.
                 fit = [hand for hand in self._idle if hand is self.first or not hosted]
-                if fit:
-                    self._idle.remove(fit[0])
-                    return fit[0]
-                if not hosted:
+                if fit and self._busy < self.count:
+                    self._idle.remove(fit[-1])
+                    self._busy += 1
+                    return fit[-1]
+                if not fit and not hosted:
                     self._start_another()
                 self._free.wait(_LOOK_S)
                 if self.first.cancelled(request.id):
@@ -122,11 +126,12 @@ class Hands:
 
     def _give_back(self, hand: Service | Hand) -> None:
         with self._free:
+            self._busy -= 1
             if isinstance(hand, Hand) and not hand.alive:
                 self.others.remove(hand)
                 hand.close()
             else:
-                # The first one first: it is the warmest, and a process that is not needed may sleep.
+                # From the end they are taken: the first hand last, of the others the one that worked last.
                 self._idle.insert(0 if hand is self.first else len(self._idle), hand)
             self._free.notify_all()
 
@@ -134,7 +139,7 @@ class Hands:
         """In the starter's thread, which outlives the hands: a process is killed with the thread that started it
         (`die_with_parent`).
         """
-        if self._starting or self._closing or len(self.others) >= self.count - 1:
+        if self._starting or self._closing or len(self.others) >= self._most_others:
             return
         if time.monotonic() >= self._not_before:
             self._starting = True
