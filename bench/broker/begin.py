@@ -14,7 +14,7 @@ from ..devices.catalogue import start_helpers
 from . import guard
 from .protocol import socket_path
 from .scratch import scratch_folder
-from .shares import hands_for
+from .shares import hands_for, sharers_of
 
 if TYPE_CHECKING:
     from ..devices.cuda.ahead import StartedAhead
@@ -45,5 +45,5 @@ def main(device: str, *, opens: bool = False) -> int:
 
 def _start_helpers(device: str) -> StartedAhead | None:
     with suppress(DeviceError):  # whoever measures there is told
-        return start_helpers(device, hands_for(device))
+        return start_helpers(device, sharers_of(hands_for(device)))
     return None

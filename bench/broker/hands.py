@@ -30,6 +30,7 @@ from .lanes import is_hosted
 from .lines import Lines
 from .protocol import log_path
 from .service import Service
+from .shares import sharers_of
 
 if TYPE_CHECKING:
     from ..devices.cuda.ahead import StartedAhead
@@ -60,8 +61,8 @@ class Hands:
         started: StartedAhead | None = None,
     ) -> None:
         self.count = count
-        self._most_others = count if count > 1 else 0
-        self.first = Service(store, device, owner, on_progress, cancelled, 1 + self._most_others, started)
+        self._most_others = sharers_of(count) - 1
+        self.first = Service(store, device, owner, on_progress, cancelled, sharers_of(count), started)
         self._busy = 0
         self._idle: list[Service | Hand] = [self.first]
         self.others: list[Hand] = []

@@ -35,3 +35,10 @@ def hands_for(device: str) -> int:
     except DeviceError:
         return 1  # whoever measures there is told why not
     return max(1, min(HANDS, cores // _CORES_A_HAND, memory_bytes // _MEMORY_BYTES))
+
+
+def sharers_of(hands: int) -> int:
+    """How many processes have a device open beside each other where so many measure at once: its broker, and besides
+    it one for each hand where there are several.
+    """
+    return 1 + hands if hands > 1 else 1

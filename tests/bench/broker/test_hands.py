@@ -14,7 +14,7 @@ from brokers import Kernels, answer_of, ask, begun, broker_pid, free, held, pid_
 from kforecast.bench.broker import processes_alive
 from kforecast.bench.broker.client import cancel
 from kforecast.bench.broker.hands import Hands
-from kforecast.bench.broker.shares import hands_for
+from kforecast.bench.broker.shares import hands_for, sharers_of
 from kforecast.store import measurements, requests
 from kforecast.store.database import Store
 from kforecast.store.errors import DeviceError, InputError
@@ -232,6 +232,10 @@ def test_how_many_hands(
     monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(cores)))
     monkeypatch.setattr("kforecast.bench.devices.cuda.device.device_facts", facts)
     assert hands_for(device) == hands
+
+
+def test_a_broker_with_several_hands_has_the_device_open_besides() -> None:
+    assert [sharers_of(hands) for hands in (1, 2, 4)] == [1, 3, 5]
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "many", "1.5"])
