@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 _TICK_S = 1.0
 _GRACE_S = 1.0
 """How long a request outlives the client that vanished: a client that reconnects at once is not punished."""
+_END_S = 30.0
 _UNASKED_S = 60.0
 """How long a broker stays that nobody asks for anything: it was started ahead for a file that turned out bad."""
 
@@ -105,8 +106,9 @@ class Broker:
             listener.close()
             self._end()
             self._work.set()
+            until = time.monotonic() + _END_S
             for worker in workers:
-                worker.join(timeout=30.0)
+                worker.join(max(0.0, until - time.monotonic()))
             self._hands.close()
             self._deliver()
         return 0 if self._failure is None else _exit_code(self._failure)
