@@ -36,12 +36,12 @@ def dying_at(instant: int) -> Callable[[str], None]:
     return fault
 
 
-def made(path: Path, *, inline: bool = True) -> Bed:
+def made(path: Path, *, inline: bool = True, budget: Budget = BUDGET) -> Bed:
     bed = Bed(Store.open(path), Landscape())
     bed.forecaster = oracle()
     bed.forecaster.inline = inline
     bed.children = Children(bed.landscape, inline=inline)
-    bed.begin(BUDGET, audit_rate=0.3, measuring=3, speculate=3)
+    bed.begin(budget, audit_rate=0.3, measuring=3, speculate=3)
     return bed
 
 
@@ -75,16 +75,33 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[bool, list[dic
     return found
 
 
-def test_a_death_between_every_pair_of_events_changes_nothing(
-    tmp_path: Path, undisturbed: dict[bool, list[dict[str, Any]]]
-) -> None:
-    """One search, whose every worker lives for one step only: it dies before and after every single append."""
-    for first in (2, 3):
-        bed = made(tmp_path / f"{first}.db")
-        deaths = finish(bed, [first] * 1000)
-        assert deaths > 20
-        assert meant(bed) == undisturbed[True]
+def test_a_death_between_every_pair_of_events_changes_nothing(tmp_path: Path) -> None:
+    """As many searches as there are instants, each with one death: before and after every single append."""
+    budget = Budget(measurements=5)
+    whole = made(tmp_path / "whole.db", budget=budget)
+    assert finish(whole, []) == 0
+    instants = 0
+    while True:
+        bed = made(tmp_path / f"{instants}.db", budget=budget)
+        deaths = finish(bed, [instants + 1])
+        assert meant(bed) == meant(whole)
         bed.store.close()
+        if deaths == 0:
+            break
+        instants += 1
+    assert instants > len(meant(whole)) / 2, "an append is of a few events at most"
+    whole.store.close()
+
+
+@pytest.mark.parametrize("steps", [5, 6, 7])  # fewer, and none would live to see its first measurement
+def test_one_death_after_the_other_changes_nothing(
+    tmp_path: Path, undisturbed: dict[bool, list[dict[str, Any]]], steps: int
+) -> None:
+    bed = made(tmp_path / "a.db")
+    deaths = finish(bed, [steps] * 100)
+    assert 20 < deaths < 100, "it was the dying workers that brought it to its end"
+    assert meant(bed) == undisturbed[True]
+    bed.store.close()
 
 
 @pytest.mark.parametrize("seed", range(8))
