@@ -76,7 +76,7 @@ def test_bare_files_have_none(source: str, language: str) -> None:
         (HEADER.replace("task", "task task"), "line 2, column 6"),
         ("/* kforecast 1\nx = " + "[" * 5000 + "\n*/", "nests too deep"),
         ("/* kforecast 1\nx = " + "[" * 60 + "]" * 60 + "\n*/", "nests too deep"),
-        ("/* kforecast 1\n" + "a." * 20000 + "a = 1\n*/", "nests too deep"),
+        ("/* kforecast 1\n" + "a." * 5000 + "a = 1\n*/", "nests too deep"),
         ("/* kforecast 1\nx = " + "9" * 5000 + "\n*/", "too many digits"),
         ("/* kforecast 1\n" + "x" * 70000 + " = 1\n*/", "too long"),
     ],
