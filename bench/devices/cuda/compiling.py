@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
+from threading import Lock
 
 from ....store.errors import DeviceError
 from ....store.models import Kernel, Launch, Task
@@ -48,16 +50,32 @@ def compile_for(
     return compile_cuda(kernel, names, arch=facts.arch, deadline_s=deadline_s)
 
 
-def own_kernels(name: str, entries: Sequence[str], arch: str) -> Path:
-    """The cubin of kernels of ours, a file of this folder, through the same pool and cache. Raises DeviceError."""
-    source = resources.files(__package__).joinpath(name).read_text()
-    launches = tuple(Launch(entry=entry, args=()) for entry in entries)
-    kernel = Kernel.make(language="cuda", name=name, source=source, launches=launches, task_id="")
-    build = compile_cuda(kernel, arch=arch)
-    if build.binary is None:
-        raise DeviceError(
-            "kernels of our own do not compile",
-            value=f"{name}: {build.facts.error}",
-            next_step="Run `kforecast doctor`.",
-        )
-    return build.binary
+class OwnKernels:
+    """Cubins of kernels of ours, files of this folder, for one architecture. Threads may share it."""
+
+    def __init__(self, arch: str) -> None:
+        self._arch = arch
+        self._made: dict[str, Path] = {}
+        self._making: defaultdict[str, Lock] = defaultdict(Lock)
+
+    def path(self, name: str, entries: Sequence[str]) -> Path:
+        """Compiled through the same pool and cache as others, by whoever asks first; the rest wait. Raises
+        DeviceError.
+        """
+        with self._making[name]:
+            if name not in self._made:
+                self._made[name] = self._compile(name, entries)
+            return self._made[name]
+
+    def _compile(self, name: str, entries: Sequence[str]) -> Path:
+        source = resources.files(__package__).joinpath(name).read_text()
+        launches = tuple(Launch(entry=entry, args=()) for entry in entries)
+        kernel = Kernel.make(language="cuda", name=name, source=source, launches=launches, task_id="")
+        build = compile_cuda(kernel, arch=self._arch)
+        if build.binary is None:
+            raise DeviceError(
+                "kernels of our own do not compile",
+                value=f"{name}: {build.facts.error}",
+                next_step="Run `kforecast doctor`.",
+            )
+        return build.binary

@@ -17,7 +17,7 @@ from ...languages.build import Build
 from ...tasks.floor import DeviceRates, floor_us
 from ...turns import Turns
 from .clock import ClockCost, clock_cost
-from .compiling import COMPILE_S, compile_for, constants_of, own_kernels
+from .compiling import COMPILE_S, OwnKernels, compile_for, constants_of
 from .device import DeviceFacts, device_facts, require_packages
 from .helpers import Helper, HelperDied, Launchers
 from .monitor import Monitor
@@ -56,6 +56,7 @@ class CudaLane:
         self._launchers: Launchers | None = None
         self._oracle: Helper | None = None
         self._equipped = False
+        self._own = OwnKernels(self.facts.arch)
         self._told: set[str] = set()
         self._turns: Turns | None = None
         self._sharers = 1
@@ -137,13 +138,13 @@ class CudaLane:
         """A launcher that has run nothing yet: a new run of a measurement."""
         return self._pool.fresh(self._handle)
 
-    @cached_property
+    @property
     def _trusted(self) -> Path:
-        return own_kernels("trusted.cu", ("flush", "nothing", "canary"), self.facts.arch)
+        return self._own.path("trusted.cu", ("flush", "nothing", "canary"))
 
-    @cached_property
+    @property
     def _judging(self) -> Path:
-        return own_kernels("oracle.cu", _ORACLE_KERNELS, self.facts.arch)
+        return self._own.path("oracle.cu", _ORACLE_KERNELS)
 
     @property
     def _pool(self) -> Launchers:

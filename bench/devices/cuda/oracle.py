@@ -74,9 +74,11 @@ def main() -> None:
     from ...processes import die_with_parent
 
     die_with_parent()
+    fd, ordinal, sharers = map(int, sys.argv[1:])
+    # Several oracles that each use every core for the same product of matrices take each longer than alone.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", str(max(1, len(os.sched_getaffinity(0)) // sharers)))
     # Reductions through CUB take cupy seconds to compile, each; its own take a tenth, and speed is no matter here.
     os.environ["CUPY_ACCELERATORS"] = ""
-    fd, ordinal, sharers = map(int, sys.argv[1:])
     sys.exit(serve(Channel(socket.socket(fileno=fd)), ordinal, sharers))
 
 

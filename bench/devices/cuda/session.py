@@ -220,8 +220,9 @@ class CudaSession:
     # -- correctness ---------------------------------------------------------------------------------------------
 
     def check(self, side: Side, cases: Sequence[Case], progress: Progress) -> Mismatch | None:
-        """Also rehearses the timed cases, in the first round: what is filled, timed and judged in one go costs others
-        on the device one wait instead of two.
+        """Where the timed cases' contents are there already, also rehearses these, in the first round: what is filled,
+        timed and judged in one go costs others on the device one wait instead of two. Where they are not, a kernel that
+        is wrong for the small cases should not have to wait for them.
         """
         if not cases:
             return None
@@ -234,8 +235,10 @@ class CudaSession:
             for index, layout in enumerate(layouts)
         ]
         calls = [[self._registered[side, "checked", n], job["in"], job["out"]] for n, job in enumerate(jobs)]
-        rehearsal = self._rehearsal(slab, len(layouts))
-        layouts += [timed.layout for timed in self._timed]
+        rehearsal = _Rehearsal()
+        if self._task.id in self._lane.prepared:
+            rehearsal = self._rehearsal(slab, len(layouts))
+            layouts += [timed.layout for timed in self._timed]
         self._fill(layouts, [*jobs, *rehearsal.slots], slab)
         # Its first calls are alone: a kernel that traps while others wait for the device holds them up for seconds.
         with self._lane.alone():
@@ -296,6 +299,8 @@ class CudaSession:
         return estimates_us
 
     def _rehearsed(self, side: Side, estimates_us: list[float]) -> None:
+        if not estimates_us:
+            return
         self._estimated(side, estimates_us)
         if side == "baseline":
             kernel_id = self._programs[side].kernel.id

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
 
-from kforecast.bench.lane import Lane
+from kforecast.bench.faults import KernelFault
+from kforecast.bench.header.signature import signatures
+from kforecast.bench.lane import Lane, Program
 from kforecast.bench.measuring import Job, measure
-from kforecast.store.models import Effort, Measurement
+from kforecast.store.models import Effort, Measurement, Task
 from kforecast.tools.kernels import Asked, Named, load_file
 
 
@@ -31,6 +34,31 @@ def measured(
         call_deadline_s=deadline_s,
     )
     return measure(job, lane, device_lock=nullcontext)
+
+
+def judged(
+    path: Path | str, lane: Lane, *, deadline_s: float = 3.0, of_task: Callable[[Task], Task] = lambda task: task
+) -> tuple[str, str]:
+    """Verdict and reason as `measured` gives them, from the checks and one block, with the task that `of_task` makes of
+    the file's: what a measurement adds is more blocks.
+    """
+    named = load_file(path, Asked())
+    parsed = signatures(named.kernel.source, named.kernel.language, named.kernel.includes)
+    task = of_task(named.task)
+    build = lane.compile(named.kernel, parsed, task)
+    if not build.ok:
+        return "compile_error", build.facts.error or ""
+    try:
+        with lane.session(task, call_deadline_s=deadline_s, cancelled=lambda: False) as session:
+            session.add("candidate", Program(named.kernel, parsed, build))
+            mismatch = session.check("candidate", task.checked, lambda text: None)
+            mismatch = mismatch or session.prepare("candidate", lambda text: None)
+            if mismatch is not None:
+                return "incorrect", mismatch.explanation
+            session.blocks(["BB"], 0, 0, 1)
+    except KernelFault as fault:
+        return fault.verdict, fault.reason
+    return "ok", ""
 
 
 def expectation(path: Path) -> set[str]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from measured import measured
+from measured import judged, measured
 
 from kforecast.bench.devices.cpu.lane import CpuLane
 from kforecast.bench.header.signature import signatures
@@ -58,9 +58,12 @@ def kernel(task: str, role: str) -> Path:
 @pytest.mark.parametrize("task", builtin_names())
 @pytest.mark.parametrize("role", ["seed", "tuned"])
 def test_every_shipped_kernel_is_right(task: str, role: str, lane: CpuLane) -> None:
-    result = measured(kernel(task, role), lane, deadline_s=20.0)
-    assert result.verdict == "ok", result.reason
-    assert result.comparison == "none"
+    assert judged(kernel(task, role), lane, deadline_s=20.0) == ("ok", "")
+
+
+def test_without_a_baseline_there_are_times_and_no_ratio(lane: CpuLane) -> None:
+    result = measured(kernel("attention", "seed"), lane)
+    assert (result.verdict, result.comparison, result.log2_speedup) == ("ok", "none", None)
     assert len(result.cases) >= 1
     assert all(case.time_us is not None and case.time_us > 0 for case in result.cases)
 

@@ -16,7 +16,7 @@ from fake_cupy import FakeCupy
 
 from kforecast.bench.devices.cuda.clock import ClockCost
 from kforecast.bench.devices.cuda.judging import Oracle
-from kforecast.bench.devices.cuda.session import CudaSession
+from kforecast.bench.devices.cuda.session import CudaSession, Prepared
 from kforecast.bench.languages.build import Build
 from kforecast.bench.measuring import Job, measure
 from kforecast.bench.tasks.builtin import builtin_kernel, builtin_task
@@ -161,8 +161,8 @@ class FakeLane:
         pass
 
 
-@pytest.fixture
-def measured(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., tuple[Measurement, FakeLauncher]]]:
+@pytest.fixture(params=["first of its task", "task known"])
+def measured(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., tuple[Measurement, FakeLauncher]]]:
     fake = FakeCupy()
     monkeypatch.setitem(sys.modules, "cupy", fake)
     path = builtin_kernel("vector_add", "cuda", "seed")
@@ -171,6 +171,8 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., tuple[Me
 
     def run(body: Body, *, us: float = 100.0, stateful: bool = False) -> tuple[Measurement, FakeLauncher]:
         lane = FakeLane(fake, body, us, stateful)
+        if request.param == "task known":
+            lane.prepared[TASK.id] = Prepared("k_before", (100.0,))
         found = measure(Job(TASK, kernel, None, "quick"), lane, device_lock=nullcontext)  # type: ignore[arg-type]
         return found, lane.fake_launcher
 
