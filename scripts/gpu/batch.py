@@ -101,7 +101,9 @@ def items_of(bench: Bench, tasks: list[str], count: int, rng: random.Random, fol
     exhibits = EXHIBITS / "cuda" if language == "cuda" else EXHIBITS / "wrong"
     crashing = EXHIBITS / ("cuda" if language == "cuda" else "bad")
     wrong = sorted(exhibits.glob(f"wrong_*{suffix}" if language == "cuda" else f"*{suffix}"))
+    wrong = [path for path in wrong if load(path).task.name in tasks]
     sorts = {
+        # Of vector_add, all of them.
         "faulting": [_exhibit("faulting", crashing / (name + suffix)) for name in FAULTING[language]],
         "compile error": [_exhibit("compile error", crashing / f"compile_error{suffix}")],
         "wrong": [recipe for path in wrong if (recipe := _exhibit("wrong", path)).expected == {"incorrect"}],
