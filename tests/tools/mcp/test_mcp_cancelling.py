@@ -73,23 +73,6 @@ def everything_is_as_it_was(answered: list[str]) -> None:
     free()
 
 
-def test_thirty_cancellations_at_random_instants_leave_nothing_behind(kernels: Kernels) -> None:
-    chance = random.Random(30)
-    answered: list[str] = []
-
-    async def of_era(era: str) -> None:
-        async with Client(make_server(), mode=era) as client:
-            answered.extend(await many_give_up(client, 15, chance))
-
-    async def run() -> None:
-        async with anyio.create_task_group() as group:
-            group.start_soon(of_era, "auto")
-            group.start_soon(of_era, "legacy")
-
-    anyio.run(run)
-    everything_is_as_it_was(answered)
-
-
 @pytest.mark.slow
 def test_a_hundred_cancellations_over_stdio_leave_nothing_behind(kernels: Kernels) -> None:
     chance = random.Random(100)

@@ -42,11 +42,11 @@ def test_a_replay_in_small(tmp_path: Path) -> None:
     """Both controls on one recorded task: regrets fall in a range that makes sense, and stand in the table."""
     out = tmp_path / "replay.json"
     told = run(
-        *("scripts/replay_search.py", "docs/results/h200_pool.jsonl.gz", "--tasks", "sum_all", "--seeds", "2"),
+        *("scripts/replay_search.py", "docs/results/h200_pool.jsonl.gz", "--tasks", "sum_all", "--seeds", "1"),
         *("--processes", "1", "--arms", "control-random,control-all", "--out", str(out)),
     )
     rows = json.loads(out.read_text())["rows"]
     assert [row["arm"] for row in rows] == ["control-random", "control-all"]
-    assert all(len(row["regrets"]) == 2 and all(0 <= one < 3 for one in row["regrets"]) for row in rows)
+    assert all(len(row["regrets"]) == 1 and all(0 <= one < 3 for one in row["regrets"]) for row in rows)
     assert all(row["proposed"] >= row["measured"] - 1 > 10 for row in rows)
     assert "| sum_all | control-all |" in told
