@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from brokers import Kernels, ask, broker_pid, until
+from brokers import Kernels, ask, begun, broker_pid, until
 
 from kforecast.app.main import run
 from kforecast.bench.broker import processes_alive, service, starting
+from kforecast.bench.broker.client import cancel
 from kforecast.bench.broker.protocol import log_path, socket_path
 from kforecast.bench.broker.service import Service
 from kforecast.store import requests
@@ -24,6 +25,7 @@ from kforecast.store.database import Store
 from kforecast.store.errors import DeviceError
 from kforecast.store.paths import store_path
 from kforecast.tools.ahead import start_ahead
+from kforecast.tools.measure import begin
 
 Capture = pytest.CaptureFixture[str]
 
@@ -210,3 +212,46 @@ def test_a_second_broker_leaves_the_first_one_alone(tmp_path: Path, monkeypatch:
         assert len(list(temporary.glob("kforecast-broker-*"))) == 1
         assert broker_pid() == first.pid
         first.terminate()
+
+
+OPENER = """
+import subprocess, sys, time
+from kforecast.bench.broker import begin
+from kforecast.bench.broker.hands import Hands
+from kforecast.bench.processes import die_with_parent
+def open_ahead(self):
+    print(subprocess.Popen(["sleep", "300"], preexec_fn=die_with_parent).pid, flush=True)
+    time.sleep(1.0)  # meanwhile another thread takes the request
+Hands.open_ahead = open_ahead
+sys.exit(begin.main("cpu", opens=True))
+"""
+
+
+def runs(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def test_what_was_started_with_the_device_lives_as_long_as_somebody_measures(
+    kernels: Kernels, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Helper processes are killed with the thread that started them, which may have nothing to do any more."""
+    monkeypatch.setenv("KFORECAST_HANDS", "2")
+    with Store.open() as store:
+        request = begin(
+            store, str(kernels.endless), client="test", baseline="none", timeout_s=60.0, detached=True
+        ).request
+        with subprocess.Popen([sys.executable, "-c", OPENER], stdout=subprocess.PIPE, text=True) as broker:
+            assert broker.stdout is not None
+            helper = int(broker.stdout.readline())
+            begun("checking")
+            with starting.Line(socket_path("cpu", store_path())) as line:
+                line.send("retire")
+            time.sleep(2.0)  # the thread that started it finds that it is to go
+            assert runs(helper)
+            cancel(store, request)
+            broker.terminate()
+            assert broker.wait(60) == 0
+        until(lambda: not runs(helper), what="it ends with its broker")
