@@ -10,8 +10,9 @@ context cannot address. SHARERS oracles in all may divide the device's memory. W
                              `keep` computed. Nothing runs on the device for it
     fill {layouts, jobs}     inputs into place, outputs and scratch poisoned, red zones written
     check {layouts, sides, inputs, guards}  -> {answers, guard}: for the jobs of all sides, each [kernel, jobs], null or
-                             what is wrong with what that kernel wrote; `inputs`: look at them too; guard: as much for
-                             the slots of no call and the calls whose inputs are looked at again
+                             what is wrong with what that kernel wrote, up to the first that is wrong; `inputs`: look at
+                             them too; guard: as much for the slots of no call and the calls whose inputs are looked at
+                             again
     memory {}                -> {free, total} bytes of the device
 
 A job is {kind, case, set, layout, in, out}: contents number `set` of checked or timed case number `case`, its inputs

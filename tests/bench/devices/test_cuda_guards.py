@@ -162,7 +162,9 @@ class FakeLane:
 
 
 @pytest.fixture(params=["first of its task", "task known"])
-def measured(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., tuple[Measurement, FakeLauncher]]]:
+def measured(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[..., tuple[Measurement, FakeLauncher]]]:
     fake = FakeCupy()
     monkeypatch.setitem(sys.modules, "cupy", fake)
     path = builtin_kernel("vector_add", "cuda", "seed")

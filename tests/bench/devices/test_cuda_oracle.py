@@ -205,7 +205,27 @@ def test_two_kernels_are_judged_in_one_message_each_by_what_it_wrote_itself(devi
     for side in sides:
         device.tensor(layouts[0], side[1][1], next(iter(layouts[0].outputs)))[:] = 3
     found = device.oracle.check({**message, "sides": sides, "guards": Guards().as_message()})
-    assert [answer is None for answer in found["answers"]] == [True, False, True, False]
+    assert [answer is None for answer in found["answers"][:2]] == [True, False]
+    found = device.oracle.check({**message, "sides": sides[1:], "guards": Guards().as_message()})
+    assert [answer is None for answer in found["answers"]] == [True, False]
+
+
+def test_of_several_wrong_outputs_the_first_gets_its_words(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    layouts, jobs = device.place("timed", [0, 1, 0], case=0)
+    device.fill(layouts, jobs)
+    device.answer_right(layouts[0], jobs[0])
+    worded: list[Any] = []
+    words = Oracle._words
+
+    def counted(self: Oracle, *arguments: Any) -> Any:
+        worded.append(arguments)
+        return words(self, *arguments)
+
+    monkeypatch.setattr(Oracle, "_words", counted)
+    first, second, _ = device.check(layouts, jobs)
+    assert first is None
+    assert second is not None
+    assert len(worded) == 1
 
 
 def test_a_check_waits_for_the_device_once(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
