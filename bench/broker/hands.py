@@ -73,10 +73,10 @@ class Hands:
 
     def work_off(self, request: Request) -> None:
         """As `Service.work_off`, on the hand that is free first. A hand that dies fails the request it had."""
+        if self.count > 1:
+            self.first.compile_first(request)  # before a hand is taken, which would wait for it
         hand = self._take(request)
         try:
-            if hand is not self.first:
-                self.first.settle(str(request.payload.get("kernel_id")))
             hand.work_off(request)
         finally:
             self._give_back(hand)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import suppress
 
+from ...store.errors import KforecastError
 from ...store.models import Kernel, Task
 from ..header.signature import signatures
 from ..lane import Lane
@@ -20,8 +22,8 @@ class Prefetch:
     """Compiles kernels into the lane's cache ahead of their measurement. Threads may share it.
 
     Only where compiling leaves the times alone, in a device-only lane: elsewhere `ask` does nothing. At most `most`
-    kernels wait or compile at once. threads: None is half of all cores but two, as the helpers of the device need some
-    too, and leaves two for each of the `hands` that measure.
+    kernels wait or compile at once. threads: None leaves two cores free, and one for each of the `hands` that measure:
+    more than that they use only while none of them waits for a compiler.
     """
 
     def __init__(self, lane: Lane, *, threads: int | None = None, most: int = MOST_ASKED, hands: int = 1) -> None:
@@ -32,8 +34,7 @@ class Prefetch:
         self._threads: ThreadPoolExecutor | None = None
         if lane.lane == "device-only":
             cores = len(os.sched_getaffinity(0))
-            half = (cores - CORES_LEFT_FREE) // 2
-            count = threads or max(1, min(half, cores - CORES_LEFT_FREE * hands))
+            count = threads or max(1, cores - CORES_LEFT_FREE - hands)
             self._threads = ThreadPoolExecutor(count, thread_name_prefix="kforecast-prefetch")
 
     def ask(self, kernel: Kernel, task: Task | None = None) -> bool:
@@ -60,6 +61,21 @@ class Prefetch:
             self._forget(kernel_id)
         else:
             wait([future])
+
+    def finish(self, kernel: Kernel, task: Task | None = None) -> None:
+        """Return when this kernel is compiled: waits where its compilation runs, else compiles it in this thread.
+
+        Raises nothing, as `settle`.
+        """
+        with self._mutex:
+            future = self._asked.get(kernel.id)
+            if self._threads is None:
+                return
+        if future is not None and not future.cancel():
+            wait([future])
+            return
+        with suppress(KforecastError):
+            self._compile(kernel, task)
 
     def close(self) -> None:
         """Drop what waits and wait for what runs. Idempotent; `ask` does nothing afterwards."""

@@ -73,7 +73,8 @@ class Service:
             job = self._job(request)
             hosted = runs_hosted(*(side.language for side in (job.candidate, job.baseline) if side))
             lane = self._open(hosted=hosted)
-            self.settle(job.candidate.id)
+            if self._ahead is not None:
+                self._ahead.settle(job.candidate.id)
             measurement = measure(
                 job,
                 lane,
@@ -123,16 +124,22 @@ class Service:
 
     def compile_ahead(self, request: Request) -> None:
         """Compile the kernel of a request that waits, where the device is open and that leaves the times alone."""
-        ahead = self._ahead
-        kernel = None if ahead is None else kernels.get(self.store, str(request.payload.get("kernel_id")))
-        if ahead is not None and kernel is not None and not runs_hosted(kernel.language):
+        ahead, kernel = self._to_compile(request)
+        if ahead is not None and kernel is not None:
             ahead.ask(kernel, tasks.get(self.store, kernel.task_id))
 
-    def settle(self, kernel_id: str) -> None:
-        """To be called before another process compiles this kernel: see `Prefetch.settle`."""
+    def compile_first(self, request: Request) -> None:
+        """As `compile_ahead`, and return when it is compiled: the compilers of this process are warm, those of another
+        one that measures it may not be.
+        """
+        ahead, kernel = self._to_compile(request)
+        if ahead is not None and kernel is not None:
+            ahead.finish(kernel, tasks.get(self.store, kernel.task_id))
+
+    def _to_compile(self, request: Request) -> tuple[Prefetch | None, Kernel | None]:
         ahead = self._ahead
-        if ahead is not None:
-            ahead.settle(kernel_id)
+        kernel = None if ahead is None else kernels.get(self.store, str(request.payload.get("kernel_id")))
+        return ahead, None if kernel is None or runs_hosted(kernel.language) else kernel
 
     def close(self) -> None:
         """End the device's helper processes, once nobody measures."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import itertools
+import math
 import os
 import posixpath
 import queue
@@ -54,11 +56,22 @@ class WorkerPool:
     def __init__(self, module: str, arguments: Sequence[str], *, install: str, workers: int | None = None) -> None:
         self._command = (module, tuple(arguments), install)
         count = workers or len(os.sched_getaffinity(0))
-        self._slots: queue.LifoQueue[_Worker | None] = queue.LifoQueue()
+        self._slots: queue.PriorityQueue[tuple[float, int, _Worker | None]] = queue.PriorityQueue()
+        self._turns = itertools.count()
         for _ in range(count):
-            self._slots.put(None)
+            self._put(None)
         self._count = count
         self._closed = False
+
+    def _put(self, worker: _Worker | None) -> None:
+        """Of those that live, who was idle for longest comes first: the child for its next job has warmed up by then.
+        No other is started before these.
+        """
+        since = math.inf if worker is None else time.monotonic()
+        self._slots.put((since, next(self._turns), worker))
+
+    def _get(self, *, block: bool = True) -> _Worker | None:
+        return self._slots.get(block)[2]
 
     def __enter__(self) -> Self:
         return self
@@ -70,13 +83,13 @@ class WorkerPool:
 
     def warm(self) -> None:
         """Start every worker now, so that the first jobs do not wait for it. Idle pools only."""
-        workers = [self._slots.get() for _ in range(self._count)]
+        workers = [self._get() for _ in range(self._count)]
         try:
             for index, worker in enumerate(workers):
                 workers[index] = worker or _Worker(*self._command)
         finally:
             for worker in workers:
-                self._slots.put(worker)
+                self._put(worker)
 
     def run(
         self,
@@ -102,7 +115,7 @@ class WorkerPool:
         self._closed = True
         with contextlib.suppress(queue.Empty):
             while True:
-                worker = self._slots.get_nowait()
+                worker = self._get(block=False)
                 if worker is not None:
                     worker.close()
 
@@ -110,7 +123,7 @@ class WorkerPool:
         """One job of a kind that the workers know. Raises DeviceError where the machinery fails or the disk is full."""
         if self._closed:
             raise DeviceError("the compile pool is closed", next_step="Make a new CompilePool.")
-        worker = self._slots.get()
+        worker = self._get()
         try:
             # A worker that died between jobs (out of memory, a person's kill) is replaced once; dying on this job is
             # an error.
@@ -126,7 +139,7 @@ class WorkerPool:
             if worker is not None and (self._closed or not worker.alive()):
                 worker.close()
                 worker = None
-            self._slots.put(worker)
+            self._put(worker)
 
 
 class CompilePool(WorkerPool):

@@ -105,6 +105,28 @@ def test_settling_waits_for_what_runs_and_drops_what_only_waits(lane: _Lane, ahe
     assert lane.compiled == [kernel(1).id]
 
 
+def test_finishing_waits_for_what_runs_and_compiles_what_waits_or_was_not_asked_for(
+    lane: _Lane, ahead: Prefetch
+) -> None:
+    ahead.ask(kernel(1))
+    assert lane.begun.acquire(timeout=30)  # the one thread is busy with the first
+    ahead.ask(kernel(2))
+    threads = [threading.Thread(target=ahead.finish, args=(kernel(number),)) for number in (1, 2, 3)]
+    for thread in threads:
+        thread.start()
+    for _ in (2, 3):
+        assert lane.begun.acquire(timeout=30)
+    assert lane.compiled == []
+    lane.gate.set()
+    for thread in threads:
+        thread.join(30)
+        assert not thread.is_alive()
+    assert sorted(lane.compiled) == sorted(kernel(number).id for number in (1, 2, 3))
+    lane.fails = True
+    ahead.finish(kernel(4))  # it is told where the kernel is measured
+    assert ahead.ask(kernel(2)), "nothing is left asked for"
+
+
 def test_a_failure_is_left_to_who_compiles_next(lane: _Lane, ahead: Prefetch) -> None:
     lane.fails = True
     assert ahead.ask(kernel(1))
@@ -123,6 +145,7 @@ def test_nothing_is_compiled_where_that_would_disturb_the_times() -> None:
     ahead = Prefetch(cast(Lane, lane))
     assert not ahead.ask(kernel(1))
     ahead.settle(kernel(1).id)
+    ahead.finish(kernel(1))
     ahead.close()
     assert lane.compiled == []
 
