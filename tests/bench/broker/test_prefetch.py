@@ -37,7 +37,7 @@ class _Lane:
         self.begun.release()
         assert self.gate.wait(30)
         if self.fails:
-            raise DeviceError("no compiler")
+            raise DeviceError("no compiler", next_step="Install one.")
         assert [found.name for found in signatures] == ["k"]
         self.compiled.append(kernel.id)
         return Build(None, Facts(ok=True))
