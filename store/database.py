@@ -32,6 +32,9 @@ from .paths import make_private_directory, store_path
 
 Value = str | int | float | bytes | None
 
+_INCREMENTAL = 2
+"""The mode of `PRAGMA auto_vacuum` in which free pages are given back when asked, some at a time."""
+
 _log = logging.getLogger(__name__)
 _creating = threading.Lock()
 
@@ -164,21 +167,37 @@ class Store:
                 if db.in_transaction:
                     db.execute("ROLLBACK")
 
-    def shrink(self) -> None:
-        """Give the space of dropped rows back to the file system (VACUUM), while no other process can write.
+    def shrink(self, step_pages: int = 200) -> None:
+        """Give the space of dropped rows back to the file system, in steps that each hold other writers up shortly.
 
-        Takes as much free space as the rows that stay. Readers on an older moment keep the file long until the next
-        commits. Raises StoreLocked, StoreError where there is no space, or the store is read-only or in a transaction.
+        step_pages: pages moved in one transaction. A store from before stores could do that is rewritten whole the
+        first time (VACUUM): other processes cannot write meanwhile, and it takes as much free space as the rows that
+        stay. Readers on an older moment keep the file long until the next commits. Raises StoreLocked, StoreError where
+        there is no space, or the store is read-only or in a transaction.
         """
         if not self.writable:
             raise StoreError(
                 "The store was opened for reading only", value=self.path, next_step="Open it with Store.open to write."
             )
-        with self._using() as db, fair_lock(self.path, timeout_s=self._timeout_s):
-            self.check_in_place()
-            db.execute("VACUUM")
+        if self.read("PRAGMA auto_vacuum")[0][0] == _INCREMENTAL:
+            free = left = self.free_bytes()
+            while left and left <= free:
+                free = left - 1  # each step frees some, or there is nothing more to do
+                with self.write() as db:
+                    db.execute(f"PRAGMA incremental_vacuum({step_pages})").fetchall()  # a page a row
+                left = self.free_bytes()
+        else:
+            with self._using() as db, fair_lock(self.path, timeout_s=self._timeout_s):
+                self.check_in_place()
+                db.execute(f"PRAGMA auto_vacuum = {_INCREMENTAL}")
+                db.execute("VACUUM")
+        with self._using(), fair_lock(self.path, timeout_s=self._timeout_s):
             self._checkpoint_at = 0
             self._checkpoint_if_long()
+
+    def free_bytes(self) -> int:
+        """Bytes of the file that dropped rows have left behind and no row uses."""
+        return int(self.read("PRAGMA freelist_count")[0][0]) * int(self.read("PRAGMA page_size")[0][0])
 
     @property
     def journal_mode(self) -> str:
@@ -247,7 +266,8 @@ class Store:
             if network is not None:
                 # In this mode SQLite reads a WAL that a copied file may still have without any shared memory.
                 db.execute("PRAGMA locking_mode = EXCLUSIVE")
-            schema.version(db, self.path)
+            if schema.version(db, self.path) == 0:
+                db.execute(f"PRAGMA auto_vacuum = {_INCREMENTAL}")  # has its effect before the first table only
             got = db.execute(f"PRAGMA journal_mode = {wanted}").fetchone()[0]
             if network is not None:
                 db.execute("PRAGMA locking_mode = NORMAL")

@@ -96,8 +96,6 @@ _RULES: tuple[tuple[str, str], ...] = (
     ("kernels", _KERNELS),
     ("tasks", _TASKS),
 )
-# And in this one every row goes before those it names.
-_ORDER = ("decisions", "forecasts", "requests", "measurements", "profiles", "kernels", "tasks")
 _TEXTS = {
     "requests": "length(payload) + coalesce(length(error), 0)",
     "kernels": "length(source) + length(json)",
@@ -105,6 +103,13 @@ _TEXTS = {
 
 TABLES: tuple[str, ...] = tuple(name for name, _ in _RULES)
 """The tables that old rows are dropped from."""
+
+SIZES: dict[str, str] = {
+    table: f"SELECT id, {_TEXTS.get(table, 'length(json)')} AS size FROM {table} "
+    f"WHERE id IN ({_DOOMED.format(table=table)})"
+    for table in TABLES
+}
+"""By table the query, inside `doomed`, for the ids that may go and the bytes of their text."""
 
 
 @dataclass(frozen=True)
@@ -116,25 +121,17 @@ class Forgotten:
 
 
 def forgettable(store: Store, before: str) -> Forgotten:
-    """What `forget` would drop now. before: UTC text; younger rows stay. Writes nothing."""
-    with store.snapshot() as db, _doomed(db, before):
-        return _counted(db)
-
-
-def forget(store: Store, before: str) -> Forgotten:
-    """Drop what may be forgotten, in one transaction, and say what that was.
-
-    What is needed is decided inside the transaction: a row that somebody refers to meanwhile stays. Raises StoreError.
-    """
-    with store.write() as db, _doomed(db, before):
-        counts = _counted(db)
-        for table in _ORDER:
-            db.execute(f"DELETE FROM {table} WHERE id IN ({_DOOMED.format(table=table)})")
-    return counts
+    """What `forgetting.forget` would drop now. before: UTC text; younger rows stay. Writes nothing."""
+    with store.snapshot() as db, doomed(db, before):
+        found = {
+            table: db.execute(f"SELECT count(*), coalesce(sum(size), 0) FROM ({query})").fetchone()
+            for table, query in SIZES.items()
+        }
+        return Forgotten({table: row[0] for table, row in found.items()}, sum(row[1] for row in found.values()))
 
 
 @contextmanager
-def _doomed(db: sqlite3.Connection, before: str) -> Iterator[None]:
+def doomed(db: sqlite3.Connection, before: str) -> Iterator[None]:
     """`temp.doomed` holds the rows that may go while the block runs. Works on a read-only connection as well."""
     db.execute("CREATE TEMP TABLE doomed (name TEXT, id TEXT, PRIMARY KEY (name, id)) WITHOUT ROWID")
     # The logs name measurements, forecasts and kernels inside their JSON; read once.
@@ -152,15 +149,3 @@ def _doomed(db: sqlite3.Connection, before: str) -> Iterator[None]:
         # A failed statement has left the transaction open, so these work; a rollback takes them along anyway.
         db.execute("DROP TABLE IF EXISTS temp.doomed")
         db.execute("DROP TABLE IF EXISTS temp.logged")
-
-
-def _counted(db: sqlite3.Connection) -> Forgotten:
-    rows, text = {}, 0
-    for table in TABLES:
-        found = db.execute(
-            f"SELECT count(*), coalesce(sum({_TEXTS.get(table, 'length(json)')}), 0) FROM {table} "
-            f"WHERE id IN ({_DOOMED.format(table=table)})"
-        ).fetchone()
-        rows[table] = int(found[0])
-        text += int(found[1])
-    return Forgotten(rows, text)

@@ -15,13 +15,16 @@ from pydantic import BaseModel, ConfigDict
 from ..store import retention
 from ..store.database import Store
 from ..store.faults import StoreMissing
+from ..store.forgetting import forget
 from ..store.paths import cache_dir, runtime_dir, store_path
 
 IN_USE = timedelta(minutes=10)
 """What the cache used this recently stays, whatever was asked for: somebody may be about to load it."""
 _WORTH_PAGES = 1 << 20
 _WORTH_SHARE = 0.1
-"""Shrinking rewrites the whole file: done for so many free bytes, or this share of it."""
+"""Shrinking moves rows about: done for so many free bytes, or this share of the file. What is left, new rows fill."""
+_TOLD_ROWS = 10_000
+"""Rows dropped from one word about it to the next."""
 _CACHED = ("c/*", "cuda/??/*", "triton/??/*", "programs/??/*", "torch/*", "sources/*")
 """What one entry of the cache is, by folder."""
 
@@ -97,12 +100,23 @@ def _rows(path: Path, before: str, dry_run: bool, on_progress: Callable[[str], N
     if not path.exists():
         return retention.Forgotten(dict.fromkeys(retention.TABLES, 0), 0)
     with Store.open(path) as store:
-        forgotten = retention.forget(store, before)
-        free = store.read("PRAGMA freelist_count")[0][0] * store.read("PRAGMA page_size")[0][0]
-        if free > min(_WORTH_PAGES, _WORTH_SHARE * _store_bytes(path)):
+        forgotten = forget(store, before, on_progress=_at_times(on_progress))
+        if store.free_bytes() > min(_WORTH_PAGES, _WORTH_SHARE * _store_bytes(path)):
             on_progress("giving the space back")
             store.shrink()
         return forgotten
+
+
+def _at_times(on_progress: Callable[[str], None]) -> Callable[[int, int], None]:
+    told = 0
+
+    def say(done: int, of: int) -> None:
+        nonlocal told
+        if done >= told + _TOLD_ROWS:
+            told = done
+            on_progress(f"dropped {done:,} of {of:,} rows")
+
+    return say
 
 
 def _unused(before: float) -> Iterator[_Stale]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,8 @@ from kforecast.store.clock import utc_now
 from kforecast.store.database import Store
 from kforecast.store.identity import new_id
 from kforecast.store.models import Case, Forecast, Kernel, Launch, Measurement, Task, Tensor
+
+sys.path.insert(0, str(Path(__file__).parent))
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -11,155 +10,12 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from past import CUT, asked, asked_for, ends, fill, moment, readings, said
 
-from kforecast.store import forecasts, kernels, measurements, profiles, requests, retention, searches, tasks, verified
+from kforecast.store import forgetting, kernels, measurements, retention
 from kforecast.store.database import Store
 from kforecast.store.errors import StoreError
 from kforecast.store.feed import Feed
-from kforecast.store.models import Case, Decision, Forecast, Kernel, Launch, Measurement, Task, Tensor
-from kforecast.store.searches import LoggedEvent, Search, SearchNode
-
-TASK = Task(
-    name="copy",
-    tensors=(Tensor(name="a", role="in", dtype="f32", shape=("N",)),),
-    reference="copy",
-    checked=(Case(sizes={"N": 7}),),
-    timed={"any": (Case(sizes={"N": 9}),)},
-)
-KERNELS = [
-    Kernel.make(
-        language="c", name=f"k{number}.c", source=f"int x{number};", launches=(Launch(entry="f", args=("a",)),),
-        task_id=TASK.id,
-    )
-    for number in range(5)
-]  # fmt: skip
-CUT = "2026-06-15T00:00:00.000000Z"
-DEVICES = ("cpu", "cuda:0")
-
-days = st.integers(1, 20)
-kernel = st.integers(0, len(KERNELS) - 1)
-# Few different ways, so that readings of one kind pile up: kernel, baseline, device, verdict, quarantine, effort.
-ways = st.sampled_from(
-    [
-        *[(1, 0, "cpu", "ok", None, "quick")] * 4,
-        *[(2, 0, "cpu", "ok", None, "quick")] * 4,
-        (1, 0, "cpu", "incorrect", None, "quick"),
-        (1, None, "cpu", "ok", None, "claim"),
-        (2, 0, "cpu", "ok", "too fast", "quick"),
-        (3, 1, "cuda:0", "ok", None, "quick"),
-    ]
-)
-readings = st.lists(st.tuples(ways, days), min_size=6, max_size=16)
-pairs = st.sampled_from([*[(1, 0, "cpu", "agent:a")] * 3, (1, 0, "cpu", "learned"), (4, 1, "cuda:0", "agent:b")])
-said = st.lists(st.tuples(pairs, days), max_size=4)
-asked = st.lists(
-    st.tuples(
-        kernel, st.sampled_from(["queued", "completed", "cancelled"]), st.sampled_from(["cli:1", "search:s_live"])
-    ),
-    max_size=5,
-)
-
-
-def moment(day: int, step: int = 0) -> str:
-    return f"2026-06-{day:02}T12:00:00.{step:06}Z"
-
-
-def fill(store: Store, measured: list[Any], forecast: list[Any], waiting: list[Any], in_search: list[int]) -> None:
-    """A store with a past: measurements, forecasts, requests, and a search that names some of them in its log."""
-    tasks.save(store, TASK)
-    for one in KERNELS:
-        kernels.save(store, one)
-    ids = []
-    for step, ((k, base, on, verdict, quarantine, effort), day) in enumerate(measured):
-        found = Measurement(
-            id=f"m_{step}", kernel_id=KERNELS[k].id, baseline_id=None if base is None else KERNELS[base].id,
-            task_id=TASK.id, task_name=TASK.name, device=on, device_id=f"id-{on}", lane="host-code",
-            launch_mode="process", effort=effort, verdict=verdict, reason="", quarantine=quarantine,
-            log2_speedup=0.25 * step if verdict == "ok" and base is not None else None,
-            time_us=1.0 + step if verdict == "ok" else None, created_at=moment(day, step),
-        )  # fmt: skip
-        measurements.save(store, found)
-        ids.append(found.id)
-    for step, ((k, base, on, forecaster), day) in enumerate(forecast):
-        made = Forecast(
-            id=f"f_{step}", kernel_id=KERNELS[k].id, baseline_id=KERNELS[base].id, task_id=TASK.id, device=on,
-            forecaster=forecaster, p_correct=0.5, p_bins=(0.125,) * 8, log2_median=0.0, log2_p10=-1.0, log2_p90=1.0,
-            created_at=moment(day, step),
-        )  # fmt: skip
-        decided = Decision(id=f"d_{step}", forecast_id=made.id, kind="measure", reason="", created_at=made.created_at)
-        forecasts.save(store, made, decided)
-    for day in (1, 2, 27):
-        profiles.save(store, "id-cpu", profiles.DEVICE, {"day": day})
-    for k, state, client in waiting:
-        request = requests.enqueue(store, device="cpu", payload={"kernel_id": KERNELS[k].id}, client=client)
-        if state == "completed" and ids:
-            with store.write() as db:
-                db.execute(
-                    "UPDATE requests SET state = 'completed', result_id = ?, turn = 1, finished_at = ? WHERE id = ?",
-                    (ids[k % len(ids)], moment(2 + k), request.id),
-                )
-        elif state == "cancelled":
-            requests.cancel(store, request.id)
-    for name, state in (("s_live", "working"), ("s_done", "completed")):
-        search(store, name, state, [ids[one % len(ids)] for one in in_search] if ids else [], in_search)
-    with store.write() as db:  # what is saved now was saved long ago
-        for table in ("kernels", "tasks", "profiles", "requests"):
-            db.execute(f"UPDATE {table} SET created_at = ?", (moment(1),))
-
-
-def search(store: Store, name: str, state: Any, measured: list[str], of: list[int]) -> None:
-    now = moment(1)
-    row = Search(
-        id=name, state=state, task_name=TASK.name, device="cpu", policy="puct", generator="edits",
-        forecaster="base-rate", seed_id=KERNELS[0].id, task_id=TASK.id, created_at=now, updated_at=now,
-    )  # fmt: skip
-    searches.create(store, row, [LoggedEvent(0, "created", None, 0.0, "{}")])
-    log = [LoggedEvent(1, "woke", None, 0.0, "{}")]
-    nodes = []
-    for place, found in enumerate(measured):
-        body = json.dumps({"kind": "measured", "measurement_id": found})
-        log.append(LoggedEvent(2 + place, "measured", f"n_{name}{place}", 0.0, body))
-        nodes.append(
-            SearchNode(
-                id=f"n_{name}{place}", search_id=name, ordinal=place, kernel_id=KERNELS[of[place] % len(KERNELS)].id,
-                state="measured", created_at=now,
-            )
-        )  # fmt: skip
-    searches.append(store, row.model_copy(update={"events": 1 + len(log)}), log, nodes)
-
-
-def asked_for(store: Store) -> dict[str, Any]:
-    """What the rest of kforecast asks a store for."""
-    answers: dict[str, Any] = {}
-    for on in DEVICES:
-        for physical in (None, f"id-{on}"):
-            answers[f"verified {on} {physical}"] = verified.verified(store, device=on, device_id=physical)
-        for one in KERNELS:
-            for base in (None, *(other.id for other in KERNELS)):
-                for verdict in (None, "ok", "incorrect"):
-                    answers[f"latest {on} {one.id} {base} {verdict}"] = measurements.latest(
-                        store,
-                        one.id,
-                        baseline_id=base,
-                        device_id=f"id-{on}",
-                        verdict=verdict,  # type: ignore[arg-type]
-                    )
-        answers[f"best {on}"] = measurements.best(store, task_id=TASK.id, device_id=f"id-{on}")
-        answers[f"last forecaster {on}"] = verified.forecaster_before(store, device=on, prefix="agent:")
-    answers["quarantined"] = measurements.find(store, quarantined=True, limit=None)
-    answers["unfinished"] = requests.unfinished(store)
-    answers["profile"] = profiles.latest(store, "id-cpu", profiles.DEVICE)
-    for name in ("s_live", "s_done"):
-        answers[name] = (searches.get(store, name), searches.events(store, name), searches.nodes(store, name))
-        logged = [json.loads(event.json).get("measurement_id") for event in searches.events(store, name)]
-        answers[f"of {name}"] = [measurements.get(store, one) for one in logged if one]
-        answers[f"kernels of {name}"] = [kernels.get(store, node.kernel_id) for node in searches.nodes(store, name)]
-    answers["young"] = measurements.find(store, since=CUT, limit=None)
-    return answers
-
-
-def ends(store: Store) -> list[int]:
-    return [store.read(f"SELECT coalesce(max(seq), 0) FROM {table}")[0][0] for table in retention.TABLES]
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -171,7 +27,7 @@ def test_nothing_that_anybody_asks_for_changes(
         fill(store, measured, forecast, waiting, in_search)
         before, last = asked_for(store), ends(store)
         told = retention.forgettable(store, CUT)
-        assert retention.forget(store, CUT) == told
+        assert forgetting.forget(store, CUT) == told
         assert asked_for(store) == before
         assert ends(store) == last
         assert store.read("PRAGMA foreign_key_check") == []
@@ -192,12 +48,12 @@ def left(store: Store) -> set[str]:
 
 
 def test_superseded_readings_go_and_the_newest_two_stay(old: Store) -> None:
-    assert retention.forget(old, CUT).rows["measurements"] == 3
+    assert forgetting.forget(old, CUT).rows["measurements"] == 3
     assert left(old) == {"m_3", "m_4"}
 
 
 def test_kernels_that_nothing_names_go(old: Store) -> None:
-    found = retention.forget(old, CUT)
+    found = forgetting.forget(old, CUT)
     # The seed of the searches and the measured one stay; so does the last row of the table.
     assert found.rows["kernels"] == 2
     assert {one.name for one in kernels.find(old)} == {"k0.c", "k1.c", "k4.c"}
@@ -205,20 +61,20 @@ def test_kernels_that_nothing_names_go(old: Store) -> None:
 
 
 def test_what_is_younger_stays(old: Store) -> None:
-    assert retention.forget(old, moment(1)).rows == dict.fromkeys(retention.TABLES, 0)
+    assert forgetting.forget(old, moment(1)).rows == dict.fromkeys(retention.TABLES, 0)
     assert len(left(old)) == 5
 
 
 def test_a_second_time_finds_nothing(old: Store) -> None:
-    retention.forget(old, CUT)
-    assert sum(retention.forget(old, CUT).rows.values()) == 0
+    forgetting.forget(old, CUT)
+    assert sum(forgetting.forget(old, CUT).rows.values()) == 0
 
 
 def test_a_reader_misses_no_row_that_comes_after(old: Store) -> None:
     with Feed(old.path) as feed:
         while feed.poll().state == "changed":
             pass
-        retention.forget(old, CUT)
+        forgetting.forget(old, CUT)
         found = measurements.find(old, limit=1)[0].model_copy(update={"id": "m_new"})
         measurements.save(old, found)
         assert [one.id for one in feed.poll().rows["measurements"]] == ["m_new"]
@@ -230,7 +86,7 @@ def test_looking_writes_nothing_and_works_read_only(old: Store) -> None:
         assert retention.forgettable(reader, CUT).rows["measurements"] == 3
         assert reader.data_version() == version
         with pytest.raises(StoreError, match="reading only"):
-            retention.forget(reader, CUT)
+            forgetting.forget(reader, CUT)
         with pytest.raises(StoreError, match="reading only"):
             reader.shrink()
     assert len(left(old)) == 5
