@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import threading
-import time
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -26,11 +25,11 @@ from .lock import device_lock
 from .payload import MeasurePayload
 from .prefetch import Prefetch
 from .protocol import log_path
+from .telling import Telling
 
 if TYPE_CHECKING:
     from ..devices.cuda.ahead import StartedAhead
 
-_PROGRESS_EVERY_S = 0.5
 _TURN_S = 0.1
 """How often a request that waits for its turn looks whether it is still wanted."""
 
@@ -60,8 +59,7 @@ class Service:
         self._tasks: dict[str, Task] = {}
         self._ahead: Prefetch | None = None
         self._checked: set[str] = set()
-        self._told_at = 0.0
-        self._told_step = ""
+        self._telling = Telling(self.store, self.owner)
 
     def run(self, request: Request) -> None:
         """Work off a claimed request: its row ends `completed` with a measurement or `failed` with an error.
@@ -88,6 +86,8 @@ class Service:
             raise
         except KforecastError as error:
             requests.fail(self.store, request.id, error.as_dict(), owner=self.owner)
+        finally:
+            self._telling.forget(request.id)
 
     def work_off(self, request: Request) -> None:
         """As `run`, but a fault of ours in one measurement fails that one alone: whatever state the device's helpers
@@ -144,6 +144,7 @@ class Service:
     def close(self) -> None:
         """End the device's helper processes, once nobody measures."""
         with self._turn, self._opening:
+            self._telling.close()
             if self._ahead is not None:
                 self._ahead.close()
                 self._ahead = None
@@ -201,12 +202,8 @@ class Service:
 
     def _progress(self, request: Request, text: str) -> None:
         self.on_progress(request.id, text)
-        now, step = time.monotonic(), text.partition(" ")[0]
-        # For other processes' eyes: twice a second, and each new kind of step, as the next one may be long in coming.
-        if now - self._told_at > _PROGRESS_EVERY_S or step != self._told_step:
-            self._told_at, self._told_step = now, step
-            if not requests.set_progress(self.store, request.id, self.owner, text):
-                raise Cancelled
+        if not self._telling.tell(request.id, text):
+            raise Cancelled
 
     def _as_fault(self, error: Exception) -> dict[str, str | int | None]:
         refused = refused_by_system(error)

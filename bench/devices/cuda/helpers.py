@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import signal
 import socket
 import subprocess
@@ -158,14 +159,27 @@ class Helper:
         if self._process.returncode is None:
             with contextlib.suppress(ProcessLookupError):  # it may end by itself between the check and the kill
                 os.killpg(self._process.pid, signal.SIGKILL)
-            try:
-                self._process.wait(timeout=REAP_S)
-            except subprocess.TimeoutExpired as error:
+            if not _ended(self._process, REAP_S):
                 raise DeviceError(
                     f"a process outlived SIGKILL for {REAP_S:g} s: the GPU is wedged",
                     value=f"{self.role}, pid {self._process.pid}",
                     next_step="See the system log for Xid errors; the driver or the machine needs a restart.",
-                ) from error
+                )
+
+
+def _ended(process: subprocess.Popen[bytes], timeout_s: float) -> bool:
+    """Wait for a child of ours and reap it; whether it ended in time. Woken by its end, while `Popen.wait` with a
+    timeout looks every 50 ms, during which nobody may use the device.
+    """
+    descriptor = os.pidfd_open(process.pid)
+    try:
+        ready, _, _ = select.select([descriptor], [], [], timeout_s)
+    finally:
+        os.close(descriptor)
+    if not ready:
+        return process.poll() is not None
+    process.wait()
+    return True
 
 
 class Launchers:

@@ -9,6 +9,7 @@ import secrets
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -220,9 +221,9 @@ class CudaSession:
     # -- correctness ---------------------------------------------------------------------------------------------
 
     def check(self, side: Side, cases: Sequence[Case], progress: Progress) -> Mismatch | None:
-        """Where the timed cases' contents are there already, also rehearses these, in the first round: what is filled,
-        timed and judged in one go costs others on the device one wait instead of two. Where they are not, a kernel that
-        is wrong for the small cases should not have to wait for them.
+        """Twice at the same addresses with other contents: the second round finds a kernel that kept its answers. It
+        also rehearses the timed cases, where their contents are there already: what is filled, run and judged in one go
+        costs others on the device one wait instead of two.
         """
         if not cases:
             return None
@@ -235,24 +236,26 @@ class CudaSession:
             for index, layout in enumerate(layouts)
         ]
         calls = [[self._registered[side, "checked", n], job["in"], job["out"]] for n, job in enumerate(jobs)]
+        self._fill(layouts, jobs, slab)
+        # Its first calls are alone: a kernel that traps while others wait for the device holds them up for seconds.
+        with self._lane.alone():
+            self._ask("run", self._deadline_s, cases=cases, calls=calls)
+        mismatch = self._judge(layouts, {side: jobs}, inputs=True)
+        if mismatch is not None:
+            return mismatch
         rehearsal = _Rehearsal()
         if self._task.id in self._lane.prepared:
             rehearsal = self._rehearsal(slab, len(layouts))
             layouts += [timed.layout for timed in self._timed]
+        jobs = [{**job, "set": 1} for job in jobs]
         self._fill(layouts, [*jobs, *rehearsal.slots], slab)
-        # Its first calls are alone: a kernel that traps while others wait for the device holds them up for seconds.
-        with self._lane.alone():
+        with self._lane.alone() if rehearsal.jobs else nullcontext():
             self._ask("run", self._deadline_s, cases=cases, calls=calls)
             estimates_us = self._rehearse(side, rehearsal)
         mismatch = self._judge(layouts, {side: [*jobs, *rehearsal.jobs]}, inputs=True, guards=rehearsal.guards)
-        if mismatch is not None:
-            return mismatch
-        self._rehearsed(side, estimates_us)
-        # Again at the same addresses with other contents: that finds a kernel that kept its answers.
-        jobs = [{**job, "set": 1} for job in jobs]
-        self._fill(layouts, jobs, slab)
-        self._ask("run", self._deadline_s, cases=cases, calls=calls)
-        return self._judge(layouts, {side: jobs}, inputs=True)
+        if mismatch is None:
+            self._rehearsed(side, estimates_us)
+        return mismatch
 
     def prepare(self, side: Side, progress: Progress) -> Mismatch | None:
         self._make_known(side, ("timed",))
