@@ -7,10 +7,11 @@ import hashlib
 import os
 import platform
 import re
+import shlex
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import resources
 from itertools import chain
@@ -35,31 +36,47 @@ _SCALARS: dict[Dtype, str] = {
 COMPILE_DEADLINE_S = 60.0
 
 
+WRAPPERS = frozenset({"ccache", "sccache", "distcc", "icecc", "buildcache"})
+"""Programs that stand before a compiler to save its work. They are passed over: compiled kernels are kept here already,
+behind the fence such a program reaches neither its cache nor its servers, and another machine's `-march=native` is
+another."""
+
+
 @dataclass(frozen=True)
 class Compiler:
-    """A C compiler found on this machine and what it calls itself, e.g. `gcc 12.2.0`."""
+    """A C compiler found on this machine, what it calls itself, e.g. `gcc 12.2.0`, and the arguments it always gets.
+
+    version: with those arguments, for they decide what is compiled: `gcc 12.2.0 -m32`.
+    """
 
     path: str
     version: str
+    arguments: tuple[str, ...] = ()
+
+    @property
+    def command(self) -> list[str]:
+        """What a command line begins with."""
+        return [self.path, *self.arguments]
 
 
 @functools.cache
 def find_compiler(cpp: bool = False, version: str = "") -> Compiler:
     """The compiler that $CC (or $CXX) names, else gcc, cc, clang; of all of them the first of `version`, where one is.
 
-    Raises InputError where the variable names none, DeviceError where there is none at all.
+    The variable may hold arguments for the compiler, and wrappers before it (`ccache gcc`), which are passed over.
+    Raises InputError where it names no compiler, DeviceError where there is none at all.
     """
     variable = "CXX" if cpp else "CC"
     named = os.environ.get(variable, "")
-    first = next(_compilers(named), None)
+    first = _compiler(_words(named))
     if named and first is None:
         raise InputError(
             f"${variable} names no {'C++' if cpp else 'C'} compiler that runs here",
             value=named,
-            next_step=f"Set {variable} to one path or name, without options, or unset it.",
+            next_step=f"Set {variable} to a compiler, as a shell would call it, or unset it.",
         )
     names = ("g++", "c++", "clang++") if cpp else ("gcc", "cc", "clang")
-    for compiler in chain([first] if first else [], _compilers(*names)):
+    for compiler in chain([first] if first else [], filter(None, (_compiler([name]) for name in names))):
         if version in ("", compiler.version):
             return compiler
         first = first or compiler
@@ -72,15 +89,42 @@ def find_compiler(cpp: bool = False, version: str = "") -> Compiler:
     )
 
 
-def _compilers(*names: str) -> Iterator[Compiler]:
-    for path in filter(None, map(shutil.which, filter(None, names))):
-        with tempfile.TemporaryDirectory(prefix="kforecast-") as folder:
-            outcome = run_limited([path, "--version"], cwd=Path(folder), deadline_s=20.0)
-        first = outcome.output.splitlines()[0] if outcome.output else ""
-        number = re.search(r"\d+\.\d+(\.\d+)?", first)
-        if outcome.returncode == 0 and number:
-            kind = "clang" if "clang" in first else "gcc"
-            yield Compiler(path, f"{kind} {number.group()}")
+def _words(named: str) -> list[str]:
+    """The compiler that a variable names and its arguments, as a shell takes them apart; nothing where it cannot."""
+    try:
+        words = [named] if shutil.which(named) else shlex.split(named)  # a path may hold a space
+    except ValueError:
+        return []
+    while words and Path(words[0]).name in WRAPPERS:
+        words = words[1:]
+    return words
+
+
+def _compiler(words: Sequence[str]) -> Compiler | None:
+    path = _path(words[0]) if words else None
+    if path is None:
+        return None
+    arguments = tuple(words[1:])
+    with tempfile.TemporaryDirectory(prefix="kforecast-") as folder:
+        outcome = run_limited([path, *arguments, "--version"], cwd=Path(folder), deadline_s=20.0)
+    first = outcome.output.splitlines()[0] if outcome.output else ""
+    number = re.search(r"\d+\.\d+(\.\d+)?", first)
+    if outcome.returncode != 0 or number is None:
+        return None
+    kind = "clang" if "clang" in first else "gcc"
+    return Compiler(path, shlex.join([kind, number.group(), *arguments]), arguments)
+
+
+def _path(name: str) -> str | None:
+    """Where a program is; not what a wrapper keeps under its name, early on the path."""
+    path = shutil.which(name)
+    if path is None or Path(path).resolve().name not in WRAPPERS:
+        return path
+    for folder in os.get_exec_path():
+        found = shutil.which(Path(name).name, path=folder)
+        if found is not None and Path(found).resolve().name not in WRAPPERS:
+            return found
+    return None
 
 
 def toolchain(cpp: bool) -> str:
@@ -107,8 +151,9 @@ def build_trusted(name: str, cache: Path) -> Path:
         folder = Path(text)
         for file, source in texts.items():
             (folder / file).write_text(source)
-        # _FORTIFY_SOURCE and the like stay off: a candidate process exists to be crashed.
-        command = [compiler.path, "-O2", "-w", "-o", "program", name, "-ldl"]
+        # _FORTIFY_SOURCE and the like stay off: a candidate process exists to be crashed. The user's arguments may ask
+        # for another ABI, which has to be that of the kernels; not for another C.
+        command = [*compiler.command, "-std=gnu11", "-O2", "-w", "-o", "program", name, "-ldl"]
         outcome = run_limited(command, cwd=folder, deadline_s=60.0)
         if outcome.returncode != 0:
             check_disk(folder.parent, KERNEL_BYTES)
@@ -208,10 +253,10 @@ def compile_c(
         (folder / "kforecast_trampolines.c").write_text(trampolines)
         environment = clean_environment(folder)
         steps = [
-            [compiler.path, "-c", "-fPIC", *options, *macros, "-I.", source.name, "-o", "kernel.o"],
-            [linker.path, "-c", "-fPIC", "-O2", "-w", "kforecast_trampolines.c", "-o", "trampolines.o"],
+            [*compiler.command, "-c", "-fPIC", *options, *macros, "-I.", source.name, "-o", "kernel.o"],
+            [*linker.command, "-c", "-fPIC", "-O2", "-w", "kforecast_trampolines.c", "-o", "trampolines.o"],
             [
-                *(compiler.path, "-shared", *[option for option in options if option != "-ffast-math"]),
+                *(*compiler.command, "-shared", *[option for option in options if option != "-ffast-math"]),
                 *("kernel.o", "trampolines.o", "-o", "kernel.so", "-Wl,-z,defs", "-Wl,-z,now"),
                 *("-lm", "-ldl", "-lpthread"),
             ],

@@ -84,7 +84,18 @@ def injection(cupti: Cupti, cache: Path) -> Path:
         # Absolute, and named in the library itself: nothing that the program sets decides which CUPTI it gets.
         link = [str(cupti.library), f"-Wl,-rpath,{cupti.library.parent}"]
         includes = [f"-I{include}" for include in cupti.include_dirs]
-        command = [compiler.path, "-O2", "-shared", "-fPIC", "-pthread", *includes, "injection.c", "-o", "a.so", *link]
+        command = [
+            *compiler.command,
+            "-O2",
+            "-shared",
+            "-fPIC",
+            "-pthread",
+            *includes,
+            "injection.c",
+            "-o",
+            "a.so",
+            *link,
+        ]
         outcome = run_limited(command, cwd=folder, deadline_s=_DEADLINE_S)
         if outcome.returncode != 0:
             raise DeviceError(
