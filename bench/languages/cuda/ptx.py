@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Mapping
+from functools import lru_cache
 from itertools import zip_longest
 
 _FUNCTION = re.compile(
@@ -33,7 +34,8 @@ def ptx_mix(ptx: str, symbols: Collection[str] | None = None) -> dict[str, int]:
     counts: Counter[str] = Counter()
     for symbol, body in _bodies(ptx):
         if symbols is None or symbol in symbols:
-            counts.update(_classes(body))
+            for opcode, count in _opcodes(body).items():
+                counts[_class(opcode)] += count
     return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
 
@@ -104,18 +106,17 @@ def _bodies(ptx: str) -> list[tuple[str, str]]:
     return found
 
 
-def _opcodes(body: str) -> list[str]:
+@lru_cache(maxsize=32)
+def _opcodes(body: str) -> Counter[str]:
+    """How often each opcode stands there. Kept, as the same bodies are looked at for more than one purpose."""
     # Statements end with `;` wherever the line ends (a call spans several lines, inline assembly puts several on one);
     # `.loc` lines end with nothing.
     text = _NOISE.sub("", body)
     matches = (_INSTRUCTION.match(statement + ";") for statement in re.split(r"[{};]", text))
-    return [match.group(1) for match in matches if match]
+    return Counter(match.group(1) for match in matches if match)
 
 
-def _classes(body: str) -> list[str]:
-    return [_class(opcode) for opcode in _opcodes(body)]
-
-
+@lru_cache(maxsize=4096)
 def _class(opcode: str) -> str:
     parts = opcode.replace("::", ".").split(".")
     name = parts[0]
