@@ -6,9 +6,9 @@ it is ready in a fraction of a second. One message in, one message out:
 
     open {handle}                      map the oracle's memory
     trust {cubin}                      load the launcher's own kernels, allocate the flush buffer
-    load {cubin, stateful, programs}   load the candidate's or baseline's module -> {module, programs, unreachable}: its
-                                       number, those of its programs, and names of its device variables that `time`
-                                       cannot set back
+    load {modules}                     load the candidate's or baseline's, each {cubin, stateful, programs}
+                                       -> {loaded}: of each {module, programs, unreachable}: its number, those of its
+                                       programs, and names of its device variables that `time` cannot set back
     programs {programs}                -> {programs}: numbers of {module, launches, zero}; pointers are offsets from a
                                        slot's inputs or outputs
     run {calls}                        launch each [program, inputs, outputs], offsets in the memory, one after another,
@@ -241,15 +241,16 @@ class Launcher:
         return {"l2_bytes": self.l2_bytes, "smem_max": self.smem_max, "sm_count": self.sm_count}
 
     def load(self, message: dict[str, Any]) -> dict[str, Any]:
-        module = check(cuda.cuModuleLoad(message["cubin"].encode()), "cuModuleLoad")
+        return {"loaded": [self._loaded(module) for module in message["modules"]]}
+
+    def _loaded(self, wanted: dict[str, Any]) -> dict[str, Any]:
+        module = check(cuda.cuModuleLoad(wanted["cubin"].encode()), "cuModuleLoad")
         self.modules.append(module)
-        names = device_variables(Path(message["cubin"]).read_bytes()) if message.get("stateful") else ()
+        names = device_variables(Path(wanted["cubin"]).read_bytes()) if wanted["stateful"] else ()
         self.variables.append(_Variables(module, names, self.stream))
         number = len(self.modules) - 1
-        programs = self.programs(
-            {"programs": [{**program, "module": number} for program in message.get("programs", ())]}
-        )
-        return {"module": number, "unreachable": self.variables[-1].unreachable, **programs}
+        known = self.programs({"programs": [{**program, "module": number} for program in wanted["programs"]]})
+        return {"module": number, "unreachable": self.variables[-1].unreachable, **known}
 
     def programs(self, message: dict[str, Any]) -> dict[str, Any]:
         numbers = []

@@ -138,7 +138,8 @@ class _Bench:
         entries = _BANDWIDTH if bandwidth_only else (*_BANDWIDTH, *_LATENCY, *_THROUGHPUT, *(_TENSOR if tensor else ()))
         build = build_profile(name, entries, lane.facts.arch)
         self._symbols = build.symbols
-        self._module = int(self._ask("load", cubin=str(build.binary))["module"])
+        module = {"cubin": str(build.binary), "stateful": False, "programs": []}
+        self._module = int(self._ask("load", modules=[module])["loaded"][0]["module"])
 
     def close(self) -> None:
         """Forget the kernels."""

@@ -121,27 +121,35 @@ class CudaSession:
         """Whether it has device variables that a launch may write and the next one read."""
         return "stateful" in self._programs[side].build.facts.labels
 
-    def _make_known(self, side: Side, kinds: Sequence[str]) -> None:
-        """Let the launcher in use know what it does not know of the side's module and its programs for these cases."""
-        missing = [
-            (kind, index, case, layout)
-            for kind in kinds
-            for index, (case, layout) in enumerate(self._cases(kind))
-            if (side, kind, index) not in self._registered
-        ]
-        if not missing:
-            return
-        programs = [self._program(side, case, layout) for _, _, case, layout in missing]
-        module = self._modules.get(side)
-        if module is None:
+    def _make_known(self, wanted: Mapping[Side, Sequence[str]]) -> None:
+        """Let the launcher in use know what it does not know of these sides' modules and of their programs for these
+        kinds of cases, in one message for all modules that it has to load.
+        """
+        places: list[list[tuple[Side, str, int]]] = []
+        modules: list[dict[str, Any]] = []
+        for side, kinds in wanted.items():
+            missing = [
+                (kind, index, case, layout)
+                for kind in kinds
+                for index, (case, layout) in enumerate(self._cases(kind))
+                if (side, kind, index) not in self._registered
+            ]
+            if not missing:
+                continue
+            programs = [self._program(side, case, layout) for _, _, case, layout in missing]
+            numbers = [(side, kind, index) for kind, index, _, _ in missing]
+            if side in self._modules:
+                known = [{**program, "module": self._modules[side]} for program in programs]
+                self._registered.update(zip(numbers, self._ask("programs", programs=known)["programs"], strict=True))
+                continue
             cubin, stateful = str(self._programs[side].build.binary), self._keeps_state(side)
-            answer = self._ask("load", cubin=cubin, stateful=stateful, programs=programs)
-            self._modules[side] = answer["module"]
-            self._unreachable.update(answer["unreachable"])
-        else:
-            answer = self._ask("programs", programs=[{**program, "module": module} for program in programs])
-        for (kind, index, _, _), number in zip(missing, answer["programs"], strict=True):
-            self._registered[side, kind, index] = number
+            modules.append({"cubin": cubin, "stateful": stateful, "programs": programs})
+            places.append(numbers)
+        if modules:
+            for numbers, loaded in zip(places, self._ask("load", modules=modules)["loaded"], strict=True):
+                self._modules[numbers[0][0]] = loaded["module"]
+                self._unreachable.update(loaded["unreachable"])
+                self._registered.update(zip(numbers, loaded["programs"], strict=True))
 
     def _cases(self, kind: str) -> list[tuple[Case, Layout]]:
         if kind == "checked":
@@ -228,7 +236,10 @@ class CudaSession:
         if not cases:
             return None
         progress(f"checking {len(cases)} cases")
-        self._make_known(side, ("checked", "timed"))
+        wanted: dict[Side, Sequence[str]] = {side: ("checked", "timed")}
+        if self._known_baseline():
+            wanted["baseline"] = ("timed",)
+        self._make_known(wanted)
         slab = Slab()
         layouts = [layout for _, layout in self._cases("checked")]
         jobs = [
@@ -258,9 +269,9 @@ class CudaSession:
         return mismatch
 
     def prepare(self, side: Side, progress: Progress) -> Mismatch | None:
-        self._make_known(side, ("timed",))
-        known = self._lane.prepared.get(self._task.id)
-        if side == "baseline" and known is not None and known.kernel_id == self._programs[side].kernel.id:
+        self._make_known({side: ("timed",)})
+        known = self._known_baseline()
+        if side == "baseline" and known is not None:
             self._estimated(side, known.estimates_us)
         if all(side in timed.estimate_us for timed in self._timed):
             return None
@@ -275,6 +286,11 @@ class CudaSession:
         if mismatch is None:
             self._rehearsed(side, estimates_us)
         return mismatch
+
+    def _known_baseline(self) -> Prepared | None:
+        """What the lane knows of this baseline."""
+        known, baseline = self._lane.prepared.get(self._task.id), self._programs.get("baseline")
+        return known if known is not None and baseline is not None and known.kernel_id == baseline.kernel.id else None
 
     def _rehearsal(self, slab: Slab, first_layout: int) -> _Rehearsal:
         rehearsal = _Rehearsal()
@@ -357,8 +373,7 @@ class CudaSession:
         calls = [job for visit in every for job in (*visit.cold, *visit.warm)]
         self._fill(layouts, [*calls, *guards.decoys], slab)
         guards.probe([job for visit in every for job in visit.cold], self._random)
-        for side in self._programs:
-            self._make_known(side, ("timed",))
+        self._make_known(dict.fromkeys(self._programs, ("timed",)))
         samples: list[dict[str, Any]] = []
         for visit in every:
             program = self._registered[visit.side, "timed", visit.case_index]

@@ -68,13 +68,15 @@ class FakeLauncher:
     state: State = field(default_factory=dict)
     known: list[dict[str, Any]] = field(default_factory=list)
     batches: list[int] = field(default_factory=list)
+    asked: list[str] = field(default_factory=list)
 
     def ask(self, verb: str, *, deadline_s: float = 0, cancelled: object = None, **fields: Any) -> dict[str, Any]:
+        self.asked.append(verb)
         return dict(getattr(self, verb)(fields))
 
     def load(self, message: dict[str, Any]) -> dict[str, Any]:
-        assert message["stateful"] == self.stateful
-        return {"module": 0, "unreachable": [], **self.programs(message)}
+        assert all(module["stateful"] == self.stateful for module in message["modules"])
+        return {"loaded": [{"module": 0, "unreachable": [], **self.programs(module)} for module in message["modules"]]}
 
     def programs(self, message: dict[str, Any]) -> dict[str, Any]:
         first = len(self.known)
@@ -291,3 +293,27 @@ def test_with_its_variables_set_back_a_kernel_never_knows_contents_again(measure
     found, launcher = measured(by_whole_contents, us=3.0, stateful=True)
     assert found.verdict == "ok"
     assert launcher.state["hits"] <= 1  # the warm call after the cold one
+
+
+def test_against_a_baseline_that_is_known_all_is_loaded_at_once_and_timed_in_two_goes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What a batch asks of the device for each kernel: loading, two rounds of calls with the timed cases rehearsed in
+    the second, the blocks.
+    """
+    fake = FakeCupy()
+    monkeypatch.setitem(sys.modules, "cupy", fake)
+    path = builtin_kernel("vector_add", "cuda", "seed")
+    assert path is not None
+    kernel = load_file(path, Asked()).kernel
+    lane = FakeLane(fake, honest, 100.0, stateful=False)
+    baseline = kernel.model_copy(update={"id": "k_baseline"})
+    checked: set[str] = set()
+    for number in range(2):
+        lane.fake_launcher.asked.clear()
+        lane.begin(TASK)
+        job = Job(TASK, kernel.model_copy(update={"id": f"k_{number}"}), baseline, "quick")
+        found = measure(job, lane, device_lock=nullcontext, checked_before=checked)  # type: ignore[arg-type]
+        assert found.verdict == "ok", found.reason
+        assert found.log2_speedup == pytest.approx(0.0)
+    assert lane.fake_launcher.asked == ["load", "run", "run", "time", "time"]

@@ -113,8 +113,10 @@ def timed(driver: Driver, cubin: Path, slots: int, *, stateful: bool, renew: boo
     launcher = importlib.import_module(MODULE).Launcher(0)
     launcher._flush = SimpleNamespace(launch=lambda *rest: driver.calls.append(("flush", ())))
     program = {"launches": [LAUNCH], "zero": []}
-    answer = launcher.load({"cubin": str(cubin), "stateful": stateful, "programs": [program]})
-    assert (answer["module"], answer["programs"]) == (0, [0])
+    module = {"cubin": str(cubin), "stateful": stateful, "programs": [program]}
+    first, second = launcher.load({"modules": [module, {**module, "programs": [program, program]}]})["loaded"]
+    assert (first["module"], first["programs"]) == (0, [0])
+    assert (second["module"], second["programs"]) == (1, [1, 2])
     del driver.calls[:]
     cold = [[0, 256 * number] for number in range(slots)]
     answer = launcher.time({"samples": [{"program": 0, "cold": cold, "warm": [], "renew": renew}]})
@@ -152,8 +154,10 @@ def test_several_launches_share_the_events_as_one_graph(driver: Driver, cubin: P
 def test_variables_that_the_driver_does_not_name_are_told(driver: Driver, cubin: Path) -> None:
     driver.missing = {b"calls"}
     launcher = importlib.import_module(MODULE).Launcher(0)
-    assert launcher.load({"cubin": str(cubin), "stateful": True})["unreachable"] == ["calls"]
-    assert launcher.load({"cubin": str(cubin), "stateful": False})["unreachable"] == []
+    (loaded,) = launcher.load({"modules": [{"cubin": str(cubin), "stateful": True, "programs": []}]})["loaded"]
+    assert loaded["unreachable"] == ["calls"]
+    (loaded,) = launcher.load({"modules": [{"cubin": str(cubin), "stateful": False, "programs": []}]})["loaded"]
+    assert loaded["unreachable"] == []
     launcher.unload({})
     assert driver.names().count("cuMemFree") == 1  # the first value of the other one
     assert driver.names().count("cuModuleUnload") == 2
@@ -169,8 +173,8 @@ def ran(driver: Driver, cubin: Path, calls: int) -> dict[str, Any]:
         thread.start()
         assert "ready" in channel.receive(10.0)
         program = {"launches": [LAUNCH], "zero": []}
-        channel.send({"verb": "load", "cubin": str(cubin), "stateful": False, "programs": [program]})
-        assert channel.receive(10.0)["programs"] == [0]
+        channel.send({"verb": "load", "modules": [{"cubin": str(cubin), "stateful": False, "programs": [program]}]})
+        assert channel.receive(10.0)["loaded"][0]["programs"] == [0]
         del driver.calls[:]
         channel.send({"verb": "run", "calls": [[0, 0, 256 * number] for number in range(calls)]})
         answer = channel.receive(10.0)

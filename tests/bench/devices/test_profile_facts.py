@@ -84,7 +84,7 @@ class PretendLauncher:
         match verb:
             case "load":
                 self.loaded += 1
-                return {"module": 0}
+                return {"loaded": [{"module": 0}]}
             case "programs":
                 first = len(self.programs)
                 self.programs.extend(program["launches"][0] for program in fields["programs"])
