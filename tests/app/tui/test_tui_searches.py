@@ -9,8 +9,12 @@ from driving import Seat, drive
 from grown import Grown
 
 from kforecast.app.tui.filter import Filter
+from kforecast.bench.broker import processes_alive
 from kforecast.store import searches
 from kforecast.tools.search import use
+from kforecast.tools.search.events import Finished, Told
+from kforecast.tools.search.log import SearchLog, read_events
+from kforecast.tools.search.next_actions import PAUSED_BY_ORDER
 
 
 def test_a_search_is_listed_with_how_it_is_doing_and_followed(grown: Grown) -> None:
@@ -104,7 +108,64 @@ def test_stop_asks_first_and_goes_through_the_use_case(grown: Grown, monkeypatch
     assert state(grown) == "stopping"
 
 
-def test_pause_and_extend(grown: Grown, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def begun(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The searches that a worker was wanted for; none is started."""
+    found: list[str] = []
+    monkeypatch.setattr(use, "ensure_worker", lambda store, search_id: found.append(search_id))
+    return found
+
+
+@pytest.mark.parametrize("page", ["searches", "search"])
+def test_p_pauses_what_runs_and_goes_on_with_what_rests(grown: Grown, begun: list[str], page: str) -> None:
+    worked_on(grown)
+
+    async def act(seat: Seat) -> None:
+        await seat.rows("#searches", 1)
+        await seat.until(lambda: "working" in seat.text("#searches"), "the search at work")
+        if page == "search":
+            await seat.press("enter")
+        await seat.until(lambda: seat.app.current_mode == page and "Pause/resume" in seat.seen(), "the key's offer")
+        await seat.press("p")
+        await seat.until(lambda: "double: pausing." in seat.seen(), "that it pauses")
+        assert told(grown) == [("pause", "tui")]
+        grown.log = SearchLog(grown.store, grown.search_id)
+        grown.say(Finished(outcome="paused", reason=PAUSED_BY_ORDER))  # as its worker does
+        await seat.until(lambda: "paused" in seat.seen(), "its rest on the page")
+        begun.clear()
+        await seat.press("p")
+        await seat.until(lambda: "double: going on." in seat.seen(), "that it goes on")
+        assert (told(grown), begun) == ([("pause", "tui"), ("resume", "tui")], [grown.search_id])
+        await seat.until(lambda: "working" in seat.seen(), "its work on the page")
+
+    drive(act, grown.path)
+
+
+def test_p_finds_a_worker_for_what_nobody_works_on(grown: Grown, begun: list[str]) -> None:
+    async def act(seat: Seat) -> None:
+        await seat.rows("#searches", 1)
+        await seat.until(lambda: "no worker" in seat.text("#searches"), "that nobody works on it")
+        await seat.press("p")
+        await seat.until(lambda: "double: going on." in seat.seen(), "that it goes on")
+
+    drive(act, grown.path)
+    assert (told(grown), begun, state(grown)) == ([("resume", "tui")], [grown.search_id], "working")
+
+
+def test_p_is_not_offered_for_what_failed(grown: Grown, begun: list[str]) -> None:
+    grown.say(Finished(outcome="failed", reason="The device is gone."))
+
+    async def act(seat: Seat) -> None:
+        await seat.rows("#searches", 1)
+        await seat.until(lambda: "failed" in seat.text("#searches"), "its end")
+        await seat.until(lambda: "Pause/resume" not in seat.seen(), "the footer without the key")
+        await seat.press("p")
+
+    drive(act, grown.path)
+    assert (told(grown), begun, state(grown)) == ([], [], "failed")
+
+
+def test_a_search_that_ended_is_extended(grown: Grown, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(use, "ensure_worker", lambda store, search_id: None)
     grown.finish()
 
@@ -153,6 +214,17 @@ def test_ids_are_copied(grown: Grown) -> None:
         assert seat.app.clipboard == grown.search_id
 
     drive(act, grown.path)
+
+
+def worked_on(grown: Grown) -> None:
+    """Give the search a worker that lives: this process."""
+    owner = processes_alive.owner_name("search")
+    assert searches.take_lease(grown.store, grown.search_id, owner, lambda name: True, stale_before="") is None
+
+
+def told(grown: Grown) -> list[tuple[str, str]]:
+    """The orders that were given to the search, and by whom."""
+    return [(one.order, one.by) for one in read_events(grown.store, grown.search_id) if isinstance(one, Told)]
 
 
 def state(grown: Grown) -> str:
