@@ -91,6 +91,8 @@ def warm_up(bench: Bench, kernels: Sequence[Named]) -> None:
     bench.hands.get_ready()
     once = list({kernel.kernel.id: kernel for kernel in kernels}.values())
     for kernel in once:
+        bench.compile_ahead(kernel.kernel)
+    for kernel in once:
         bench.measure(kernel)  # what is compiled for its answers is on the disk then, for the others
     with ThreadPoolExecutor(bench.hands.count) as pool:
         for kernel in once:
