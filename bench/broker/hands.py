@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from ..devices.cuda.ahead import StartedAhead
 
 _LOOK_S = 0.1
-_SWITCH_S = 0.0005
 _READY_S = 120.0
 _END_S = 30.0
 _AGAIN_S = 60.0
@@ -62,9 +61,6 @@ class Hands:
         started: StartedAhead | None = None,
     ) -> None:
         self.count = count
-        if count > 1:
-            # Threads read compilers' answers here, milliseconds each; those that hand out requests go in between.
-            sys.setswitchinterval(_SWITCH_S)
         self._most_others = sharers_of(count) - 1
         self.first = Service(store, device, owner, on_progress, cancelled, sharers_of(count), started)
         self._busy = 0

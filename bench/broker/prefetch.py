@@ -22,8 +22,7 @@ class Prefetch:
     """Compiles kernels into the lane's cache ahead of their measurement. Threads may share it.
 
     Only where compiling leaves the times alone, in a device-only lane: elsewhere `ask` does nothing. At most `most`
-    kernels wait or compile at once. threads: None leaves two cores free, and one for every two `hands` that measure, as
-    these mostly wait for the device.
+    kernels wait or compile at once. threads: None leaves two cores free, and one for each of the `hands` that measure.
     """
 
     def __init__(self, lane: Lane, *, threads: int | None = None, most: int = MOST_ASKED, hands: int = 1) -> None:
@@ -34,7 +33,7 @@ class Prefetch:
         self._threads: ThreadPoolExecutor | None = None
         if lane.lane == "device-only":
             cores = len(os.sched_getaffinity(0))
-            count = threads or max(1, cores - CORES_LEFT_FREE - hands // 2)
+            count = threads or max(1, cores - CORES_LEFT_FREE - hands)
             self._threads = ThreadPoolExecutor(count, thread_name_prefix="kforecast-prefetch")
 
     def ask(self, kernel: Kernel, task: Task | None = None) -> bool:

@@ -144,7 +144,7 @@ def _cli(group: str, file: Path, baseline: Path, effort: Effort) -> dict[str, An
     begin = time.monotonic()
     ran = subprocess.run(command, capture_output=True, text=True, check=False, cwd="/", timeout=120)
     ms = 1e3 * (time.monotonic() - begin)
-    said = (ran.stdout + ran.stderr)[-500:]
+    said = "" if ran.returncode == 0 else (ran.stdout + ran.stderr)[-500:]
     return {"group": group, "ms": ms, "ok": ran.returncode == 0, "us": None, "said": said}
 
 
@@ -155,7 +155,8 @@ def _call(group: str, store: Store, file: Path, baseline: Path, effort: Effort) 
     except KforecastError as error:
         return {"group": group, "ms": 1e3 * (time.monotonic() - begin), "ok": False, "us": None, "said": str(error)}
     ms = 1e3 * (time.monotonic() - begin)
-    return {"group": group, "ms": ms, "ok": found.verdict == "ok", "us": found.time_us, "said": str(found)[:300]}
+    right = found.verdict == "ok"
+    return {"group": group, "ms": ms, "ok": right, "us": found.time_us, "said": "" if right else str(found)[:300]}
 
 
 if __name__ == "__main__":
