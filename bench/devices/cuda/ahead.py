@@ -38,7 +38,7 @@ class StartedAhead:
 
         assert isinstance(lane, CudaLane)
         self._lane = lane
-        lane._oracle, lane._launchers = self._oracle, self._launchers
+        lane.adopt(self._oracle, self._launchers)
 
     def close(self) -> None:
         """End the processes, where no lane has them."""
@@ -48,4 +48,4 @@ class StartedAhead:
 
     def _trusted_cubin(self) -> Path:
         assert self._lane is not None, "nobody asks before the lane has them"
-        return self._lane._trusted
+        return self._lane.trusted_cubin

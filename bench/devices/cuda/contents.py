@@ -21,9 +21,13 @@ from .guards import NEAR_SET, nearly
 RENEW_AFTER = 64
 """Measurements that may draw on the same secret contents before fresh ones are made. A kernel cannot carry what it
 saw from one measurement to the next: its module is gone and its memory is overwritten."""
-_KEEP_SHARE, _KEEP_SHARE_OF_ALL = 0.3, 0.45
+_KEEP_SHARE, _KEEP_SHARE_OF_ALL = 0.3, 0.5
 """Of the device's memory, for contents that may be needed again: of one oracle; of several in all, as each has its own
-of the same tasks.
+of the same tasks. Those of the built-in tasks take 17 GB together.
+"""
+_LOOSE_SHARE = 0.25
+"""Of that share, what the pool may hold besides, free, for the next contents: giving gigabytes back and asking again
+costs more than all of the judging.
 """
 
 Job = dict[str, Any]
@@ -108,13 +112,11 @@ class Contents:
         self._begun = False
         pool = self._cp.get_default_memory_pool()
         excess = pool.used_bytes() - self._most_bytes
-        if excess <= 0:
-            # Blocks stay in the pool: giving gigabytes back and asking again costs more than all of the judging.
-            return
         for key in list(self._known):
             if excess > 0 and key[0] != self._task_id:
                 excess -= self._known.pop(key).bytes()
-        pool.free_all_blocks()
+        if pool.total_bytes() > (1 + _LOOSE_SHARE) * self._most_bytes:
+            pool.free_all_blocks()
 
     def _make(self, job: Job) -> dict[str, Any]:
         task, case = self.task, self.case(job)

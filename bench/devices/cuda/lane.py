@@ -67,6 +67,10 @@ class CudaLane:
         """See `bench.lane.Shareable`."""
         self._turns, self._sharers = turns, sharers
 
+    def adopt(self, oracle: Helper, launchers: Launchers) -> None:
+        """Go on with processes that were started before there was a lane. To be called before it starts its own."""
+        self._oracle, self._launchers = oracle, launchers
+
     def alone(self) -> AbstractContextManager[None]:
         """Have the device for oneself for several messages, on one that others measure on."""
         return nullcontext() if self._turns is None else self._turns.alone()
@@ -139,7 +143,8 @@ class CudaLane:
         return self._pool.fresh(self._handle)
 
     @property
-    def _trusted(self) -> Path:
+    def trusted_cubin(self) -> Path:
+        """The launcher's own kernels, compiled."""
         return self._own.path("trusted.cu", ("flush", "nothing", "canary"))
 
     @property
@@ -149,13 +154,13 @@ class CudaLane:
     @property
     def _pool(self) -> Launchers:
         if self._launchers is None:
-            self._launchers = Launchers(self.ordinal, self.device_id, lambda: self._trusted, self._turns)
+            self._launchers = Launchers(self.ordinal, self.device_id, lambda: self.trusted_cubin, self._turns)
         return self._launchers
 
     def warm_up(self) -> None:
         """Start every helper process and compile what they will need, without waiting for it."""
         _ = self.oracle, self._pool
-        works: list[Callable[[], object]] = [lambda: self._trusted, lambda: self._judging]
+        works: list[Callable[[], object]] = [lambda: self.trusted_cubin, lambda: self._judging]
         if self.rates is None:
             works.append(lambda: compile_bandwidth(self.facts.arch))
         for work in works:

@@ -148,7 +148,9 @@ class FakeCupy:
         )
         self.cuda = memory
         self.random = SimpleNamespace(default_rng=_Generator)
-        self.used_bytes = 0
+        self.used_bytes = self.total_bytes = 0
+        self.given_back: list[int] = []
+        """What the pool held when its free blocks were given back."""
 
     def RawModule(self, path: str) -> Any:
         def get_function(name: str) -> Any:
@@ -162,7 +164,11 @@ class FakeCupy:
         return list(_KERNELS)
 
     def get_default_memory_pool(self) -> Any:
-        return SimpleNamespace(free_all_blocks=lambda: None, used_bytes=lambda: self.used_bytes)
+        return SimpleNamespace(
+            free_all_blocks=lambda: self.given_back.append(self.total_bytes),
+            used_bytes=lambda: self.used_bytes,
+            total_bytes=lambda: self.total_bytes,
+        )
 
     def ndarray(self, shape: tuple[int, ...], dtype: Any, memptr: int) -> Array:
         size = max(math.prod(shape) * np.dtype(dtype).itemsize, 1)

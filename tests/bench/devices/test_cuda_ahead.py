@@ -45,7 +45,7 @@ def started(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Any]:
     for module in (ahead, lane):
         monkeypatch.setattr(module, "device_facts", lambda ordinal: FACTS)
         monkeypatch.setattr(module, "require_packages", lambda: None)
-    monkeypatch.setattr(CudaLane, "_trusted", Path("trusted.cubin"))
+    monkeypatch.setattr(CudaLane, "trusted_cubin", Path("trusted.cubin"))
     monkeypatch.setattr(CudaLane, "_judging", Path("oracle.cubin"))
     return found
 

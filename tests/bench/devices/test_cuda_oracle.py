@@ -265,6 +265,16 @@ def test_contents_of_other_tasks_go_when_memory_is_short_and_the_task_s_own_stay
     assert np.array_equal(again, device.tensor(layouts[0], jobs[0], name))
 
 
+def test_free_memory_is_given_back_only_when_there_is_too_much_of_it(device: Device) -> None:
+    layouts, jobs = device.place("checked", [0], case=1)
+    device.fake.given_back.clear()
+    for total_bytes in (1 << 33, 1 << 34):  # of 32 GiB, three tenths are for contents
+        device.fake.total_bytes = total_bytes
+        device.begin()
+        device.fill(layouts, jobs)
+    assert device.fake.given_back == [1 << 34]
+
+
 def test_renewed_after_many_measurements(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
     layouts, jobs = device.place("checked", [0], case=1)
     device.fill(layouts, jobs)
