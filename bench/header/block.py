@@ -22,6 +22,8 @@ PYTHON_OPENING = f"# /// kforecast {VERSION}"
 PYTHON_CLOSING = "# ///"
 MAX_CHARACTERS = 65536
 MAX_DEPTH = 16
+_LONG_KEY = re.compile(r"""(?<![\w-])(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){100}""")
+"""A dotted key of more parts than any header needs."""
 
 _C_LIKE = re.compile(r"/[*/]+!?[ \t]*kforecast\b(?P<rest>[^\n]*)", re.IGNORECASE)
 _PYTHON_LIKE = re.compile(r"#[ \t]*///?/?[ \t]*kforecast\b(?P<rest>[^\n]*)", re.IGNORECASE)
@@ -154,6 +156,8 @@ def _read(text: str, first_line: int, column_shift: int) -> HeaderBlock:
         )
     place: re.Match[str] | None = None
     try:
+        if _LONG_KEY.search(text):
+            raise RecursionError  # before the parser, whose time grows with the square of a key's parts
         table = tomllib.loads(text)
     except RecursionError:
         what = "it nests too deep"

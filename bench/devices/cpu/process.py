@@ -78,6 +78,7 @@ class CandidateProcess:
         self._group = Standstill(wanted=self._defences.freeze)
         self._cancelled = cancelled
         self._names = list(arena.regions)
+        program_of_ours = runner(cache)  # first: where it does not compile there is nothing yet to clean up
         self._home = tempfile.TemporaryDirectory(prefix="kforecast-run-")
         self._stdout = tempfile.TemporaryFile(dir=self._home.name)  # noqa: SIM115  closed in close()
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -92,7 +93,7 @@ class CandidateProcess:
         with theirs:
             handed = (theirs.fileno(), *arena.files)
             numbers = (*handed, OUTPUT_LIMIT, ADDRESS_LIMIT, self._defences.bits)
-            argv = [str(runner(cache)), *map(str, numbers), readable_paths(), self._home.name]
+            argv = [str(program_of_ours), *map(str, numbers), readable_paths(), self._home.name]
             try:
                 self._process = subprocess.Popen(
                     argv,
