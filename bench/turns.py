@@ -54,8 +54,12 @@ def _take(descriptor: int, how: int, begin: float, waiting: Callable[[float], No
         fcntl.flock(descriptor, how | fcntl.LOCK_NB)
     except BlockingIOError:
         taken = _taken(descriptor, how)
-        while not wait([taken], _LOOK_S).done:
-            waiting(time.monotonic() - begin)
+        try:
+            while not wait([taken], _LOOK_S).done:
+                waiting(time.monotonic() - begin)
+        except BaseException:
+            taken.cancel()
+            raise
         taken.result()
 
 
@@ -63,8 +67,8 @@ def _taken(descriptor: int, how: int) -> Future[None]:
     """Done once the lock is held. A thread sleeps for it, which the kernel wakes the moment it is free: whoever tries
     again and again leaves the device idle for half of the time between two tries, at every turn.
 
-    The thread has a descriptor of its own of the same open file. Closed last, where the waiting was given up, it takes
-    the lock with it.
+    The thread has a descriptor of its own of the same open file, and gives the lock back where the waiting was given
+    up.
     """
     taken: Future[None] = Future()
     own = os.dup(descriptor)
@@ -72,13 +76,21 @@ def _taken(descriptor: int, how: int) -> Future[None]:
     def take() -> None:
         try:
             fcntl.flock(own, how)
-            taken.set_result(None)
+            if taken.set_running_or_notify_cancel():
+                taken.set_result(None)
+            else:
+                fcntl.flock(own, fcntl.LOCK_UN)
         except OSError as error:
-            taken.set_exception(error)
+            if taken.set_running_or_notify_cancel():
+                taken.set_exception(error)
         finally:
             os.close(own)
 
-    threading.Thread(target=take, name="kforecast-turn", daemon=True).start()
+    try:
+        threading.Thread(target=take, name="kforecast-turn", daemon=True).start()
+    except RuntimeError:
+        os.close(own)
+        raise
     return taken
 
 

@@ -115,6 +115,8 @@ class Hands:
             while True:
                 # A lane that has the device to itself, and seconds of start, is needed but once.
                 fit = [hand for hand in self._idle if hand is self.first or not hosted]
+                if self._closing or self.first.cancelled(request.id):
+                    raise Cancelled
                 if fit and self._busy < self.count:
                     self._idle.remove(fit[-1])
                     self._busy += 1
@@ -122,19 +124,19 @@ class Hands:
                 if not fit and not hosted:
                     self._start_another()
                 self._free.wait(_LOOK_S)
-                if self.first.cancelled(request.id):
-                    raise Cancelled
 
     def _give_back(self, hand: Service | Hand) -> None:
+        dead = isinstance(hand, Hand) and not hand.alive
         with self._free:
             self._busy -= 1
-            if isinstance(hand, Hand) and not hand.alive:
+            if isinstance(hand, Hand) and dead:
                 self.others.remove(hand)
-                hand.close()
             else:
                 # From the end they are taken: the first hand last, of the others the one that worked last.
                 self._idle.insert(0 if hand is self.first else len(self._idle), hand)
             self._free.notify_all()
+        if isinstance(hand, Hand) and dead:
+            hand.close()
 
     def _start_another(self) -> None:
         """In the starter's thread, which outlives the hands: a process is killed with the thread that started it

@@ -7,7 +7,6 @@ import threading
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 
-from ...store.errors import KforecastError
 from ...store.models import Kernel, Task
 from ..header.signature import signatures
 from ..lane import Lane
@@ -73,7 +72,7 @@ class Prefetch:
         if future is not None and not future.cancel():
             wait([future])
             return
-        with suppress(KforecastError):
+        with suppress(Exception):  # whoever measures the kernel compiles it, and says what is wrong
             self._compile(kernel, task)
 
     def close(self) -> None:

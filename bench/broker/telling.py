@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from ...store import requests
 from ...store.database import Store
-from ...store.errors import StoreError
+from ...store.errors import KforecastError
 
 EVERY_S = 0.25
 """What is over sooner is not written: on a GPU a measurement takes five steps in a tenth of a second, and each write
@@ -24,15 +24,17 @@ class Telling:
         self._steps: dict[str, str] = {}
         self._written: dict[str, str] = {}
         self._lost: set[str] = set()
-        self._closing = False
         self._thread: threading.Thread | None = None
+        self._end = threading.Event()
 
     def tell(self, request_id: str, step: str) -> bool:
         """What is being done now. False: the request was found to be no longer this owner's (cancelled, say)."""
         with self._changed:
             if self._thread is None:
-                self._thread = threading.Thread(target=self._write, name="kforecast-telling", daemon=True)
-                self._thread.start()
+                self._end = threading.Event()
+                writing = threading.Thread(target=self._write, args=(self._end,), name="kforecast-telling", daemon=True)
+                self._thread = writing
+                writing.start()
             self._steps[request_id] = step
             self._changed.notify()
             return request_id not in self._lost
@@ -47,25 +49,25 @@ class Telling:
         """End the thread. `tell` starts another one."""
         with self._changed:
             thread, self._thread = self._thread, None
-            self._closing = True
-            self._changed.notify()
+            self._end.set()
+            self._changed.notify_all()
         if thread is not None:
             thread.join()
-        self._closing = False
 
-    def _write(self) -> None:
+    def _write(self, end: threading.Event) -> None:
         while True:
             with self._changed:
-                self._changed.wait_for(lambda: self._closing or self._steps != self._written)
-                if self._changed.wait_for(lambda: self._closing, EVERY_S):
-                    return
+                self._changed.wait_for(lambda: end.is_set() or self._steps != self._written)
+            if end.wait(EVERY_S):
+                return
+            with self._changed:
                 before, self._written = self._written, dict(self._steps)
             for request_id, step in self._written.items():
                 if before.get(request_id) != step:
                     self._save(request_id, step)
 
     def _save(self, request_id: str, step: str) -> None:
-        with suppress(StoreError):  # whoever stores the result is told
+        with suppress(KforecastError):  # whoever stores the result is told
             if not requests.set_progress(self._store, request_id, self._owner, step):
                 with self._changed:
                     if request_id in self._steps:

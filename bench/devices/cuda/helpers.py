@@ -147,10 +147,10 @@ class Helper:
 
         Raises DeviceError for a process that outlives SIGKILL, as one does that waits in the driver of a wedged GPU.
         """
-        self._channel.close()
         if self._process.returncode is None:
             with contextlib.nullcontext() if self._turns is None else self._turns.beside(patient=True):
                 self._end()
+        self._channel.close()  # not before: it ends by itself then, in nobody's turn
         self._log.close()
         self._home.cleanup()
 
@@ -171,7 +171,12 @@ def _ended(process: subprocess.Popen[bytes], timeout_s: float) -> bool:
     """Wait for a child of ours and reap it; whether it ended in time. Woken by its end, while `Popen.wait` with a
     timeout looks every 50 ms, during which nobody may use the device.
     """
-    descriptor = os.pidfd_open(process.pid)
+    try:
+        descriptor = os.pidfd_open(process.pid)
+    except OSError:  # an old kernel, or a sandbox that does not know the call
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(timeout=timeout_s)
+        return process.returncode is not None
     try:
         ready, _, _ = select.select([descriptor], [], [], timeout_s)
     finally:
@@ -238,21 +243,38 @@ class Launchers:
                 if "fault" in answer or "refused" in answer:
                     continue
                 self.facts = answer
-                self._current.ask("open", handle=handle)
                 self._spare = self._start()
                 clear_device(self._device_id)
-                return
+                break
             except HelperDied as death:
                 reason = death.output or ("it did not answer" if death.overdue else "its process died")
             except DeviceError as error:
                 reason = str(error)
-        known = quarantined_device(self._device_id)
-        quarantine_device(self._device_id, reason)
-        raise DeviceError(
-            "the GPU does not run the canary kernel, so it is set aside",
-            value=f"cuda:{self._ordinal}: {reason}" + (f" (since {known['since']})" if known else ""),
-            next_step="See `nvidia-smi` and the system log for Xid errors; it is tried again with the next request.",
-        )
+        else:
+            known = quarantined_device(self._device_id)
+            quarantine_device(self._device_id, reason)
+            raise DeviceError(
+                "the GPU does not run the canary kernel, so it is set aside",
+                value=f"cuda:{self._ordinal}: {reason}" + (f" (since {known['since']})" if known else ""),
+                next_step="See `nvidia-smi` and the system log for Xid errors; the next request tries it again.",
+            )
+        self._open(handle)
+
+    def _open(self, handle: str) -> None:
+        """Let the launcher map the oracle's memory: without it, no call of its can be any kernel's fault."""
+        assert self._current is not None
+        try:
+            answer = self._current.ask("open", handle=handle)
+            reason = str(answer["text"]) if "fault" in answer or "refused" in answer else None
+        except HelperDied as death:
+            reason = death.output or "its process died"
+        if reason is not None:
+            self._current.close()
+            raise DeviceError(
+                "the launcher of the GPU cannot map the oracle's memory",
+                value=f"cuda:{self._ordinal}: {reason}",
+                next_step="Try again; if it stays, run `kforecast doctor`.",
+            )
 
     def end_poisoned(self) -> None:
         """End the launcher in use where it is out of use, and wait for the reap. The spare stays."""
@@ -262,7 +284,7 @@ class Launchers:
     def reopen(self, handle: str) -> None:
         """Let the current launcher map a new slab."""
         if self._current is not None and self._current.alive:
-            self._current.ask("open", handle=handle)
+            self._open(handle)
 
     def close(self) -> None:
         for helper in (self._current, self._spare):

@@ -47,6 +47,7 @@ _NOT_POISONING = frozenset(
         "CUDA_ERROR_INVALID_SOURCE",
         "CUDA_ERROR_NO_BINARY_FOR_GPU",
         "CUDA_ERROR_NOT_FOUND",
+        "CUDA_ERROR_FILE_NOT_FOUND",
         "CUDA_ERROR_OUT_OF_MEMORY",
         "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES",
         "CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE",
@@ -165,8 +166,21 @@ class _Progress:
     def __init__(self) -> None:
         self._host = int(check(cuda.cuMemHostAlloc(4, cuda.CU_MEMHOSTALLOC_DEVICEMAP), "cuMemHostAlloc"))
         self._device = int(check(cuda.cuMemHostGetDevicePointer(self._host, 0), "cuMemHostGetDevicePointer"))
+        self._written = True
         self.queued = 0
         """The number of the call that is queued now."""
+
+    def probe(self, stream: Any) -> None:
+        """See whether the device writes it. Where it does not, each call is waited for."""
+        self.begin()
+        try:
+            self.mark(1, stream)
+            check(cuda.cuStreamSynchronize(stream), "cuStreamSynchronize")
+        except CudaFailure as failure:
+            if failure.name != "CUDA_ERROR_NOT_SUPPORTED":
+                raise
+            self._written = False
+        self._written = self._written and self.ended == 1
 
     @property
     def ended(self) -> int:
@@ -178,7 +192,11 @@ class _Progress:
 
     def mark(self, calls: int, stream: Any) -> None:
         """Queue the note that so many have ended."""
-        check(cuda.cuStreamWriteValue32(stream, self._device, calls, 0), "cuStreamWriteValue32")
+        if self._written:
+            check(cuda.cuStreamWriteValue32(stream, self._device, calls, 0), "cuStreamWriteValue32")
+        else:
+            check(cuda.cuStreamSynchronize(stream), "cuStreamSynchronize")
+            ctypes.c_uint32.from_address(self._host).value = calls
 
 
 class Launcher:
@@ -212,6 +230,7 @@ class Launcher:
     def open(self, message: dict[str, Any]) -> dict[str, Any]:
         if self.base:
             check(cuda.cuIpcCloseMemHandle(self.base), "cuIpcCloseMemHandle")
+            self.base = 0
         handle = cuda.CUipcMemHandle()
         handle.reserved = bytes.fromhex(message["handle"])
         flag = cuda.CUipcMem_flags.CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS
@@ -237,6 +256,7 @@ class Launcher:
         self.synchronize()
         if any(value != 3 * i + 17 for i, value in enumerate(got)):
             raise CudaFailure("CANARY_FAILED", "the canary kernel")
+        self._progress.probe(self.stream)
         check(cuda.cuMemFree(canary), "cuMemFree")
         return {"l2_bytes": self.l2_bytes, "smem_max": self.smem_max, "sm_count": self.sm_count}
 

@@ -4,6 +4,7 @@ once.
 
 from __future__ import annotations
 
+import itertools
 import math
 import secrets
 import statistics
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ....store.errors import DeviceError, InputError, UnsupportedError
-from ....store.models import Case, Mismatch, Task
+from ....store.models import Case, Mismatch, Task, Verdict
 from ...faults import KernelFault
 from ...header.plan import PlannedLaunch, ScalarArg, plan_launches
 from ...lane import Inspection, Program, Progress, Tool
@@ -37,6 +38,8 @@ BATCH_BELOW_US = 30.0
 """Kernels shorter than this are launched in batches of a graph: an event's own cost would be a visible part of them."""
 BATCH_AIM_US = 60.0
 MOST_BATCHED = 64
+MOST_DECOYS = 2
+"""Slots of a rehearsed case that belong to no call; one at least."""
 WARM_BLOCKS = 1
 """Blocks that also take the warm column: it is no part of S, and filling and judging its outputs costs as much as
 the cold ones' does."""
@@ -142,14 +145,30 @@ class CudaSession:
                 known = [{**program, "module": self._modules[side]} for program in programs]
                 self._registered.update(zip(numbers, self._ask("programs", programs=known)["programs"], strict=True))
                 continue
-            cubin, stateful = str(self._programs[side].build.binary), self._keeps_state(side)
-            modules.append({"cubin": cubin, "stateful": stateful, "programs": programs})
+            cubin, stateful = self._programs[side].build.binary, self._keeps_state(side)
+            if cubin is None or not cubin.exists():
+                raise DeviceError(
+                    "a compiled kernel is gone from the cache",
+                    value=str(cubin),
+                    next_step="Measure again: it is compiled anew.",
+                )
+            modules.append({"cubin": str(cubin), "stateful": stateful, "programs": programs})
             places.append(numbers)
-        if modules:
-            for numbers, loaded in zip(places, self._ask("load", modules=modules)["loaded"], strict=True):
-                self._modules[numbers[0][0]] = loaded["module"]
-                self._unreachable.update(loaded["unreachable"])
-                self._registered.update(zip(numbers, loaded["programs"], strict=True))
+        try:
+            answers = self._ask("load", modules=modules)["loaded"] if modules else []
+        except KernelFault:
+            if len(modules) == 1:
+                raise
+            # Whose fault it is, shows when each is loaded by itself: the other one where it is needed.
+            self._ask("unload")
+            self._modules.clear()
+            self._registered.clear()
+            self._make_known(dict(itertools.islice(wanted.items(), 1)))
+            return
+        for numbers, loaded in zip(places, answers, strict=True):
+            self._modules[numbers[0][0]] = loaded["module"]
+            self._unreachable.update(loaded["unreachable"])
+            self._registered.update(zip(numbers, loaded["programs"], strict=True))
 
     def _cases(self, kind: str) -> list[tuple[Case, Layout]]:
         if kind == "checked":
@@ -188,15 +207,26 @@ class CudaSession:
 
     def _layout(self, case: Case) -> Layout:
         constants = self._lane.constants
+        more: dict[str, dict[str, int]] = {side: self._scratch(side, case) for side in self._programs}
         try:
-            more: dict[str, dict[str, int]] = {
-                side: scratch_of(program, self._task, case, constants) for side, program in self._programs.items()
-            }
             return lay_out(self._task, case, {s: p.kernel for s, p in self._programs.items()}, constants, more)
         except InputError as error:
             raise KernelFault("launch_error", str(error)) from error
         except UnsupportedError as error:
             raise KernelFault("unsupported", str(error)) from error
+
+    def _scratch(self, side: Side, case: Case) -> dict[str, int]:
+        try:
+            return scratch_of(self._programs[side], self._task, case, self._lane.constants)
+        except (InputError, UnsupportedError) as error:
+            if side == "candidate":
+                verdict: Verdict = "launch_error" if isinstance(error, InputError) else "unsupported"
+                raise KernelFault(verdict, str(error)) from error
+            raise InputError(
+                "the baseline is no measure: the memory that it needs is not known",
+                value=f"{self._programs[side].kernel.name}: {error}",
+                next_step="Give a baseline that is right, or `--baseline none` for times without a ratio.",
+            ) from error
 
     # -- asking the launcher -------------------------------------------------------------------------------------
 
@@ -219,7 +249,8 @@ class CudaSession:
                 reason = f"it did not finish within its deadline of {deadline_s:g} s"
                 raise KernelFault("timeout", reason, death.output) from death
             raise KernelFault("crashed", "it took the launcher process down", death.output) from death
-        where = f", case {cases[answer['call']].name}" if cases and "call" in answer else ""
+        # What tells how far it came lies where a kernel can reach it.
+        where = f", case {cases[min(answer['call'], len(cases) - 1)].name}" if cases and "call" in answer else ""
         if "fault" in answer:  # the process ends with the session, when its turn is over
             raise KernelFault("crashed", fault_reason(answer["fault"], answer["text"]) + where, launcher.output())
         if "refused" in answer:
@@ -247,6 +278,12 @@ class CudaSession:
             for index, layout in enumerate(layouts)
         ]
         calls = [[self._registered[side, "checked", n], job["in"], job["out"]] for n, job in enumerate(jobs)]
+        rehearsal = _Rehearsal()
+        room = sum((INPUT_SETS + MOST_DECOYS) * (t.layout.input_bytes + t.layout.output_bytes) for t in self._timed)
+        if self._task.id in self._lane.prepared and slab.end + room <= self._lane.slab_limit:
+            # Its room is taken now, and filled later: the addresses must stay the same in both rounds.
+            rehearsal = self._rehearsal(slab, len(layouts))
+            layouts += [timed.layout for timed in self._timed]
         self._fill(layouts, jobs, slab)
         # Its first calls are alone: a kernel that traps while others wait for the device holds them up for seconds.
         with self._lane.alone():
@@ -254,15 +291,12 @@ class CudaSession:
         mismatch = self._judge(layouts, {side: jobs}, inputs=True)
         if mismatch is not None:
             return mismatch
-        rehearsal = _Rehearsal()
-        if self._task.id in self._lane.prepared:
-            rehearsal = self._rehearsal(slab, len(layouts))
-            layouts += [timed.layout for timed in self._timed]
         jobs = [{**job, "set": 1} for job in jobs]
         self._fill(layouts, [*jobs, *rehearsal.slots], slab)
         with self._lane.alone() if rehearsal.jobs else nullcontext():
-            self._ask("run", self._deadline_s, cases=cases, calls=calls)
+            # What is timed comes first: a call that nobody times could compute the slots of those that are.
             estimates_us = self._rehearse(side, rehearsal)
+            self._ask("run", self._deadline_s, cases=cases, calls=calls)
         mismatch = self._judge(layouts, {side: [*jobs, *rehearsal.jobs]}, inputs=True, guards=rehearsal.guards)
         if mismatch is None:
             self._rehearsed(side, estimates_us)
@@ -295,17 +329,19 @@ class CudaSession:
     def _rehearsal(self, slab: Slab, first_layout: int) -> _Rehearsal:
         rehearsal = _Rehearsal()
         for index, timed in enumerate(self._timed):
-            # The slot after the first two, by which a kernel could tell where the next one lies, belongs to no call.
-            slots = [
-                self._job("timed", index, n or 0, first_layout + index, *self._slot(slab, timed.layout))
-                for n in [0, 1, None, 2]
-            ]
-            rehearsal.guards.decoys.append(slots.pop(2))
-            rehearsal.of_case.append(slots)
+            # In random order, so that a call does not tell where the next one's slot lies; some belong to no call.
+            decoys = int(self._random.integers(1, MOST_DECOYS + 1))
+            slots = [self._slot(slab, timed.layout) for _ in range(INPUT_SETS + decoys)]
+            self._random.shuffle(slots)
+            layout = first_layout + index
+            rehearsal.guards.decoys += [self._job("timed", index, 0, layout, *slots.pop()) for _ in range(decoys)]
+            rehearsal.of_case.append([self._job("timed", index, n, layout, *slot) for n, slot in enumerate(slots)])
         return rehearsal
 
     def _rehearse(self, side: Side, rehearsal: _Rehearsal) -> list[float]:
-        """Microseconds of the fastest call of each timed case."""
+        """Microseconds of the slowest call of each timed case: it may have done the others' work, whose slots it
+        reaches.
+        """
         estimates_us = []
         for index, jobs in enumerate(rehearsal.of_case):
             program = self._registered[side, "timed", index]
@@ -314,7 +350,7 @@ class CudaSession:
                 {"program": program, "cold": [[job["in"], job["out"]]], "warm": [], "renew": False} for job in jobs
             ]
             answer = self._ask("time", INPUT_SETS * self._deadline_s, samples=samples)
-            estimates_us.append(self._lane.clock_cost.without(min(times[0] for times in answer["times"]), 1))
+            estimates_us.append(self._lane.clock_cost.without(max(times[0] for times in answer["times"]), 1))
         return estimates_us
 
     def _rehearsed(self, side: Side, estimates_us: list[float]) -> None:
@@ -390,9 +426,12 @@ class CudaSession:
             side: [job for visit in every if visit.side == side for job in (*visit.cold, *visit.warm)]
             for side in self._programs
         }
-        mismatch = self._judge(layouts, sides, guards=guards)
-        if mismatch is not None:
-            raise KernelFault("incorrect", f"a timed call was wrong: {mismatch.explanation}", mismatch=mismatch)
+        found = self._first_wrong(layouts, sides, guards=guards)
+        if found is not None:
+            side, mismatch = found
+            # Its outputs lie where the candidate reaches them, and alone it was right.
+            whose = "a timed call was wrong" if side == "candidate" else "a timed call of the baseline was wrong"
+            raise KernelFault("incorrect", f"{whose}: {mismatch.explanation}", mismatch=mismatch)
         self._blocks_taken += count
         self._sample_s.append((time.perf_counter() - begin) / len(every))
         return self._as_blocks(orders[:count], visits, answer["times"], group)
@@ -457,6 +496,18 @@ class CudaSession:
         guards: Guards | None = None,
     ) -> Mismatch | None:
         """What the oracle says of what the sides wrote in these jobs: the first mismatch. Raises KernelFault."""
+        wrong = self._first_wrong(layouts, sides, inputs=inputs, guards=guards)
+        return None if wrong is None else wrong[1]
+
+    def _first_wrong(
+        self,
+        layouts: Sequence[Layout],
+        sides: Mapping[Side, Sequence[dict[str, Any]]],
+        *,
+        inputs: bool = False,
+        guards: Guards | None = None,
+    ) -> tuple[Side, Mismatch] | None:
+        """As `_judge`, and whose it is."""
         found = self._lane.ask_oracle(
             "check",
             layouts=[layout.as_message() for layout in layouts],
@@ -464,12 +515,13 @@ class CudaSession:
             inputs=inputs,
             guards=(guards or Guards()).as_message(),
         )
-        answers = [answer for answer in found["answers"] if answer is not None]
-        overruns = [answer["overrun"] for answer in answers if "overrun" in answer]
+        whose = [side for side, jobs in sides.items() for _ in jobs]
+        answers = [(side, told) for side, told in zip(whose, found["answers"], strict=True) if told is not None]
+        overruns = [told["overrun"] for _, told in answers if "overrun" in told]
         overruns += [] if found["guard"] is None else [found["guard"]]
         if overruns:
             raise KernelFault("incorrect", overruns[0])
-        return Mismatch.model_validate(answers[0]["mismatch"]) if answers else None
+        return (answers[0][0], Mismatch.model_validate(answers[0][1]["mismatch"])) if answers else None
 
     def inspect(self, tool: Tool, progress: Progress) -> Inspection:
         progress("counting with Nsight Compute" if tool == "profile" else "looking for memory errors and races")

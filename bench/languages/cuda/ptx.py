@@ -106,7 +106,7 @@ def _bodies(ptx: str) -> list[tuple[str, str]]:
     return found
 
 
-@lru_cache(maxsize=32)
+@lru_cache(maxsize=4)
 def _opcodes(body: str) -> Counter[str]:
     """How often each opcode stands there. Kept, as the same bodies are looked at for more than one purpose."""
     # Statements end with `;` wherever the line ends (a call spans several lines, inline assembly puts several on one);

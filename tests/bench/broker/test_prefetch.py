@@ -29,6 +29,7 @@ class _Lane:
         self.begun = threading.Semaphore(0)
         self.compiled: list[str] = []
         self.fails = False
+        self.error: Exception = DeviceError("no compiler", next_step="Install one.")
 
     def warm_up(self) -> None:
         pass
@@ -37,7 +38,7 @@ class _Lane:
         self.begun.release()
         assert self.gate.wait(30)
         if self.fails:
-            raise DeviceError("no compiler", next_step="Install one.")
+            raise self.error
         assert [found.name for found in signatures] == ["k"]
         self.compiled.append(kernel.id)
         return Build(None, Facts(ok=True))
@@ -123,7 +124,9 @@ def test_finishing_waits_for_what_runs_and_compiles_what_waits_or_was_not_asked_
         assert not thread.is_alive()
     assert sorted(lane.compiled) == sorted(kernel(number).id for number in (1, 2, 3))
     lane.fails = True
-    ahead.finish(kernel(4))  # it is told where the kernel is measured
+    for error in (lane.error, OSError(28, "no space left"), RuntimeError("a bug of ours")):
+        lane.error = error
+        ahead.finish(kernel(4))  # it is told where the kernel is measured
     assert ahead.ask(kernel(2)), "nothing is left asked for"
 
 

@@ -20,11 +20,16 @@ from kforecast.bench.devices.cuda.session import CudaSession, Prepared
 from kforecast.bench.languages.build import Build
 from kforecast.bench.measuring import Job, measure
 from kforecast.bench.tasks.builtin import builtin_kernel, builtin_task
+from kforecast.store.errors import DeviceError, InputError
 from kforecast.store.models import Case, Facts, Kernel, Measurement
 from kforecast.tools.kernels import Asked, load_file
 
 N = 2048
 TASK = builtin_task("vector_add").model_copy(update={"timed": {"cuda": (Case(sizes={"N": N}),)}})
+
+
+BASELINE_CUBIN = Path(__file__).with_name("fake_cupy.py")
+"""Any file that is there."""
 
 
 @dataclass
@@ -69,12 +74,16 @@ class FakeLauncher:
     known: list[dict[str, Any]] = field(default_factory=list)
     batches: list[int] = field(default_factory=list)
     asked: list[str] = field(default_factory=list)
+    refused: set[str] = field(default_factory=set)
+    """Cubins that cannot be loaded."""
 
     def ask(self, verb: str, *, deadline_s: float = 0, cancelled: object = None, **fields: Any) -> dict[str, Any]:
         self.asked.append(verb)
         return dict(getattr(self, verb)(fields))
 
     def load(self, message: dict[str, Any]) -> dict[str, Any]:
+        if any(module["cubin"] in self.refused for module in message["modules"]):
+            return {"refused": "CUDA_ERROR_OUT_OF_MEMORY", "text": "no memory", "call": 0}
         assert all(module["stateful"] == self.stateful for module in message["modules"])
         return {"loaded": [{"module": 0, "unreachable": [], **self.programs(module)} for module in message["modules"]]}
 
@@ -151,7 +160,8 @@ class FakeLane:
 
     def compile(self, kernel: Kernel, *rest: object) -> Build:
         labels = ("stateful",) if self.stateful else ()
-        return Build(Path("a.cubin"), Facts(ok=True, labels=labels), {launch.entry: "k" for launch in kernel.launches})
+        binary = BASELINE_CUBIN if kernel.id == "k_baseline" else Path(__file__)
+        return Build(binary, Facts(ok=True, labels=labels), {launch.entry: "k" for launch in kernel.launches})
 
     def session(self, task: Any, *, call_deadline_s: float, cancelled: Callable[[], bool]) -> CudaSession:
         return CudaSession(self, task, call_deadline_s, cancelled)  # type: ignore[arg-type]
@@ -316,4 +326,145 @@ def test_against_a_baseline_that_is_known_all_is_loaded_at_once_and_timed_in_two
         found = measure(job, lane, device_lock=nullcontext, checked_before=checked)  # type: ignore[arg-type]
         assert found.verdict == "ok", found.reason
         assert found.log2_speedup == pytest.approx(0.0)
-    assert lane.fake_launcher.asked == ["load", "run", "run", "time", "time"]
+    assert lane.fake_launcher.asked == ["load", "run", "time", "run", "time"]
+
+
+def measured_in_turn(
+    monkeypatch: pytest.MonkeyPatch, change: Callable[[FakeLane, int], None], body: Body = honest, count: int = 2
+) -> list[Measurement]:
+    """Different kernels against one baseline; change: told the lane and the number before each."""
+    fake = FakeCupy()
+    monkeypatch.setitem(sys.modules, "cupy", fake)
+    path = builtin_kernel("vector_add", "cuda", "seed")
+    assert path is not None
+    kernel = load_file(path, Asked()).kernel
+    lane = FakeLane(fake, body, 100.0, stateful=False)
+    baseline = kernel.model_copy(update={"id": "k_baseline"})
+    checked: set[str] = set()
+    found = []
+    for number in range(count):
+        change(lane, number)
+        lane.begin(TASK)
+        job = Job(TASK, kernel.model_copy(update={"id": f"k_{number}"}), baseline, "quick")
+        found.append(measure(job, lane, device_lock=nullcontext, checked_before=checked))  # type: ignore[arg-type]
+    return found
+
+
+def test_a_known_baseline_that_can_no_longer_be_loaded_is_not_the_candidate_s_fault(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(lane: FakeLane, number: int) -> None:
+        lane.fake_launcher.refused = {str(BASELINE_CUBIN)} if number else set()
+
+    with pytest.raises(InputError, match="the baseline is no measure"):
+        measured_in_turn(monkeypatch, refuse)
+
+
+def test_a_candidate_that_cannot_be_loaded_is_its_own_fault_beside_a_known_baseline(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(lane: FakeLane, number: int) -> None:
+        lane.fake_launcher.refused = {str(Path(__file__))} if number else set()
+
+    first, second = measured_in_turn(monkeypatch, refuse)
+    assert (first.verdict, second.verdict) == ("ok", "launch_error")
+
+
+def test_a_cubin_that_is_gone_is_nobody_s_fault(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(sys.modules[__name__], "BASELINE_CUBIN", tmp_path / "gone.cubin")
+    with pytest.raises(DeviceError, match="gone from the cache"):
+        measured_in_turn(monkeypatch, lambda lane, number: None)
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_a_number_of_calls_that_a_kernel_forged_names_a_case(known: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fault(lane: FakeLane, number: int) -> None:
+        if number == int(known):
+            told = {"fault": "CUDA_ERROR_ILLEGAL_ADDRESS", "text": "an illegal address", "call": 4_000_000_000}
+            lane.fake_launcher.run = lambda message: told  # type: ignore[method-assign]
+            lane.fake_launcher.output = lambda: ""  # type: ignore[attr-defined]
+
+    found = measured_in_turn(monkeypatch, fault, count=1 + int(known))[-1]
+    assert found.verdict == "crashed"
+    assert TASK.checked[-1].name in found.reason
+
+
+def test_both_rounds_of_checking_have_the_same_addresses_however_much_room_the_rehearsal_takes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A kernel that computes once for an address answers the second round with what it knows from the first."""
+    known: dict[tuple[int, int], np.ndarray] = {}
+
+    def once(call: Call, state: State) -> None:
+        at = (call.memory.ctypes.data + call.a_at, call.n)
+        call.c[:] = known.setdefault(at, call.a + call.b)
+
+    fake = FakeCupy()
+    monkeypatch.setitem(sys.modules, "cupy", fake)
+    path = builtin_kernel("vector_add", "cuda", "seed")
+    assert path is not None
+    large = TASK.model_copy(update={"timed": {"cuda": (Case(sizes={"N": 1 << 16}),)}})
+    lane = FakeLane(fake, once, 100.0, stateful=True)
+
+    def reserve(size: int) -> None:  # no more than is asked for
+        if size > lane._bytes:
+            lane._bytes = size
+            handle = lane.ask_oracle("reserve", bytes=size)["handle"]
+            lane._base = int.from_bytes(bytes.fromhex(handle), "little")
+
+    lane.reserve = reserve  # type: ignore[method-assign]
+    lane.prepared[large.id] = Prepared("k_before", (100.0,))
+    job = Job(large, load_file(path, Asked()).kernel, None, "quick")
+    assert measure(job, lane, device_lock=nullcontext).verdict == "incorrect"  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("known", [False, True], ids=["first of its task", "task known"])
+def test_a_call_that_does_the_work_of_those_rehearsed_after_it_does_not_pass_for_short(
+    known: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """2 ms of work a call, 4 us where the answer is there already. Poison tells this kernel where slots lie."""
+    fake = FakeCupy()
+    monkeypatch.setitem(sys.modules, "cupy", fake)
+    path = builtin_kernel("vector_add", "cuda", "seed")
+    assert path is not None
+    took = [0.0]
+
+    def ahead_of_time(call: Call, state: State) -> None:
+        if call.n == N and np.array_equal(call.c, call.a + call.b):
+            took[0] = 4.0
+            return
+        honest(call, state)
+        took[0] = 2000.0 if call.n == N else 4.0
+        gap_b = (-(-4 * N // 256) + 1) * 256
+        at_c = 2 * gap_b + 256
+        for at in range(0, len(call.memory) - at_c - 4 * N, 256):
+            other = Call(call.memory, at, at + gap_b, at + at_c, N)
+            inputs = (other.a, other.b)
+            if np.isnan(other.c).all() and all(np.isfinite(one).all() and one.any() for one in inputs):
+                honest(other, state)
+
+    lane = FakeLane(fake, ahead_of_time, 1.0, stateful=False)
+    launcher = lane.fake_launcher
+
+    def time(message: dict[str, Any]) -> dict[str, Any]:
+        times = []
+        for sample in message["samples"]:
+            launcher.batches.append(len(sample["cold"]))
+            row = []
+            for slots in (sample["cold"], sample["warm"]):
+                spent = 0.0
+                for inputs, outputs in slots:
+                    launcher._call(sample["program"], inputs, outputs)
+                    spent += took[0]
+                row += [spent / len(slots)] if slots else []
+            times.append(row)
+        return {"times": times}
+
+    launcher.time = time  # type: ignore[method-assign]
+    if known:
+        lane.prepared[TASK.id] = Prepared("k_before", (100.0,))
+    job = Job(TASK, load_file(path, Asked()).kernel, None, "quick")
+    found = measure(job, lane, device_lock=nullcontext)  # type: ignore[arg-type]
+    assert max(launcher.batches) == 1, "one launch a sample, as befits 2 ms"
+    assert found.verdict == "incorrect"
+    assert "another call" in found.reason

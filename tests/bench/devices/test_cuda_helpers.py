@@ -39,7 +39,9 @@ while True:
         time.sleep(3600)
     while "GATE" in os.environ and message["verb"] != "echo" and not os.path.exists(os.environ["GATE"]):
         time.sleep(0.01)
-    if message["verb"] == "pid":
+    if message["verb"] == "open" and what == "no mapping":
+        channel.send({"refused": "CUDA_ERROR_INVALID_VALUE", "text": "no such memory", "call": 0})
+    elif message["verb"] == "pid":
         channel.send({"pid": os.getpid()})
     elif message["verb"] == "poison":
         print("last words", flush=True)
@@ -130,6 +132,24 @@ def test_a_wedged_device_is_set_aside_and_comes_back(tmp_path: Path, monkeypatch
     monkeypatch.setenv("PRETEND", "echo")
     launchers.current("00")
     assert quarantined_device("GPU-wedged") is None
+    launchers.close()
+
+
+def test_memory_that_cannot_be_mapped_is_no_kernel_s_fault_nor_the_device_s(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    launchers = Launchers(0, "GPU-unmapped", lambda: tmp_path / "trusted.cubin")
+    launchers.current("00")
+    monkeypatch.setenv("PRETEND", "no mapping")
+    with pytest.raises(DeviceError, match="cannot map"):
+        launchers.fresh("00")  # the spare was started before
+        launchers.fresh("00")
+    assert quarantined_device("GPU-unmapped") is None
+    assert launchers.alive() is None
+    monkeypatch.setenv("PRETEND", "echo")
+    with pytest.raises(DeviceError, match="cannot map"):
+        launchers.fresh("00")  # the spare that was started meanwhile
+    assert launchers.fresh("00").alive
     launchers.close()
 
 
@@ -284,6 +304,21 @@ def test_beside_others_a_call_has_twice_the_time(monkeypatch: pytest.MonkeyPatch
     for helper in (shared, single):
         helper.close()
     assert deadlines == [14.0, 7.0, 7.0, 7.0, 7.0]
+
+
+def test_a_helper_ends_in_a_turn_and_not_before(tmp_path: Path) -> None:
+    """It ends by itself where its stream does: its memory is given back then, which nobody may be timed beside."""
+    helper, other = Helper("launcher", 0, Turns("GPU-shared")), Turns("GPU-shared")
+    pid = int(helper.ask("pid")["pid"])
+    with other.alone():
+        closing = threading.Thread(target=helper.close)
+        closing.start()
+        time.sleep(0.3)
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        assert state != "Z"
+        assert closing.is_alive()
+    closing.join(30)
+    assert not Path(f"/proc/{pid}").exists()
 
 
 def test_a_cancelled_measurement_still_ends_its_processes() -> None:

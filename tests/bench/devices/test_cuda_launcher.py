@@ -33,6 +33,7 @@ class Result(Enum):
     CUDA_ERROR_INVALID_VALUE = 1
     CUDA_ERROR_NOT_FOUND = 500
     CUDA_ERROR_ILLEGAL_ADDRESS = 700
+    CUDA_ERROR_NOT_SUPPORTED = 801
 
 
 class Driver(ModuleType):
@@ -48,6 +49,7 @@ class Driver(ModuleType):
         """The number of the launch that the driver refuses."""
         self.faulting_launch: int | None = None
         """The number of the launch after which nothing in the stream comes to its end."""
+        self.writes_words = True
         self._host = ctypes.create_string_buffer(64)
 
     def __getattr__(self, name: str) -> Any:
@@ -60,12 +62,15 @@ class Driver(ModuleType):
             faulted = self.faulting_launch is not None and launches > self.faulting_launch
             if name == "cuMemHostAlloc":
                 return Result.CUDA_SUCCESS, ctypes.addressof(self._host)
-            if name == "cuStreamWriteValue32" and not faulted:
+            if name == "cuStreamWriteValue32" and self.writes_words and not faulted:
                 ctypes.c_uint32.from_address(ctypes.addressof(self._host)).value = arguments[2]
-            if name == "cuStreamSynchronize" and faulted:
-                return (Result.CUDA_ERROR_ILLEGAL_ADDRESS,)
-            if name == "cuLaunchKernel" and launches - 1 == self.refused_launch:
-                return (Result.CUDA_ERROR_INVALID_VALUE,)
+            failures = {
+                "cuStreamWriteValue32": Result.CUDA_ERROR_NOT_SUPPORTED if not self.writes_words else None,
+                "cuStreamSynchronize": Result.CUDA_ERROR_ILLEGAL_ADDRESS if faulted else None,
+                "cuLaunchKernel": Result.CUDA_ERROR_INVALID_VALUE if launches - 1 == self.refused_launch else None,
+            }
+            if failures.get(name) is not None:
+                return (failures[name],)
             if name == "cuModuleGetGlobal":
                 found = arguments[1] not in self.missing
                 return (
@@ -208,3 +213,25 @@ def test_a_fault_before_the_refused_call_is_the_greater(driver: Driver, cubin: P
     driver.faulting_launch, driver.refused_launch = 1, 2
     answer = ran(driver, cubin, 4)
     assert (answer["fault"], answer["call"]) == ("CUDA_ERROR_ILLEGAL_ADDRESS", 1)
+
+
+@pytest.mark.parametrize("faulting", [None, 1])
+def test_where_the_device_cannot_write_how_far_it_came_each_call_is_waited_for(
+    faulting: int | None, driver: Driver, cubin: Path
+) -> None:
+    driver.writes_words = False
+    module = importlib.import_module(MODULE)
+    launcher = module.Launcher(0)
+    launcher._progress.probe(launcher.stream)
+    program = {"launches": [LAUNCH], "zero": []}
+    launcher.load({"modules": [{"cubin": str(cubin), "stateful": False, "programs": [program]}]})
+    del driver.calls[:]
+    driver.faulting_launch = faulting
+    message = {"calls": [[0, 0, 0]] * 3}
+    if faulting is None:
+        assert launcher.run(message) == {}
+        assert driver.names().count("cuStreamSynchronize") >= 3
+    else:
+        with pytest.raises(module.CudaFailure) as caught:
+            launcher.run(message)
+        assert launcher.settled(caught.value)[1] == faulting
