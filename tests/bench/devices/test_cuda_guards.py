@@ -305,30 +305,6 @@ def test_with_its_variables_set_back_a_kernel_never_knows_contents_again(measure
     assert launcher.state["hits"] <= 1  # the warm call after the cold one
 
 
-def test_against_a_baseline_that_is_known_all_is_loaded_at_once_and_timed_in_two_goes(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """What a batch asks of the device for each kernel: loading, two rounds of calls with the timed cases rehearsed in
-    the second, the blocks.
-    """
-    fake = FakeCupy()
-    monkeypatch.setitem(sys.modules, "cupy", fake)
-    path = builtin_kernel("vector_add", "cuda", "seed")
-    assert path is not None
-    kernel = load_file(path, Asked()).kernel
-    lane = FakeLane(fake, honest, 100.0, stateful=False)
-    baseline = kernel.model_copy(update={"id": "k_baseline"})
-    checked: set[str] = set()
-    for number in range(2):
-        lane.fake_launcher.asked.clear()
-        lane.begin(TASK)
-        job = Job(TASK, kernel.model_copy(update={"id": f"k_{number}"}), baseline, "quick")
-        found = measure(job, lane, device_lock=nullcontext, checked_before=checked)  # type: ignore[arg-type]
-        assert found.verdict == "ok", found.reason
-        assert found.log2_speedup == pytest.approx(0.0)
-    assert lane.fake_launcher.asked == ["load", "run", "time", "run", "time"]
-
-
 def measured_in_turn(
     monkeypatch: pytest.MonkeyPatch, change: Callable[[FakeLane, int], None], body: Body = honest, count: int = 2
 ) -> list[Measurement]:
@@ -348,6 +324,24 @@ def measured_in_turn(
         job = Job(TASK, kernel.model_copy(update={"id": f"k_{number}"}), baseline, "quick")
         found.append(measure(job, lane, device_lock=nullcontext, checked_before=checked))  # type: ignore[arg-type]
     return found
+
+
+def test_against_a_baseline_that_is_known_all_is_loaded_at_once_and_timed_in_two_goes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What a batch asks of the device for each kernel: loading, two rounds of calls with the timed cases rehearsed in
+    the second, the blocks.
+    """
+    asked: list[list[str]] = []
+
+    def watch(lane: FakeLane, number: int) -> None:
+        lane.fake_launcher.asked = []
+        asked.append(lane.fake_launcher.asked)
+
+    for found in measured_in_turn(monkeypatch, watch):
+        assert found.verdict == "ok", found.reason
+        assert found.log2_speedup == pytest.approx(0.0)
+    assert asked[1] == ["load", "run", "time", "run", "time"]
 
 
 def test_a_known_baseline_that_can_no_longer_be_loaded_is_not_the_candidate_s_fault(
