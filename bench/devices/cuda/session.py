@@ -44,6 +44,8 @@ WARM_BLOCKS = 1
 """Blocks that also take the warm column: it is no part of S, and filling and judging its outputs costs as much as
 the cold ones' does."""
 _LAUNCH_DEADLINE_S = 5.0
+_SUSPECTED = 16
+"""Rehearsals of a baseline that was wrong in a block: as many calls as a few blocks have."""
 
 
 @dataclass(frozen=True)
@@ -429,12 +431,37 @@ class CudaSession:
         found = self._first_wrong(layouts, sides, guards=guards)
         if found is not None:
             side, mismatch = found
-            # Its outputs lie where the candidate reaches them, and alone it was right.
-            whose = "a timed call was wrong" if side == "candidate" else "a timed call of the baseline was wrong"
+            whose = "a timed call was wrong"
+            if side == "baseline":
+                self._suspect_baseline()
+                whose = "a timed call of the baseline, which is right alone, was overwritten"
             raise KernelFault("incorrect", f"{whose}: {mismatch.explanation}", mismatch=mismatch)
         self._blocks_taken += count
         self._sample_s.append((time.perf_counter() - begin) / len(every))
         return self._as_blocks(orders[:count], visits, answer["times"], group)
+
+    def _suspect_baseline(self) -> None:
+        """Run the baseline by itself, in a fresh launcher: in a block its outputs lie where the candidate reaches them.
+        Raises InputError where it is wrong now and then without anybody's help.
+        """
+        self._lane.fresh_launcher()
+        self._modules.clear()
+        self._registered.clear()
+        self._make_known({"baseline": ("timed",)})
+        layouts = [timed.layout for timed in self._timed]
+        for _ in range(_SUSPECTED):
+            slab = Slab()
+            rehearsal = self._rehearsal(slab, 0)
+            self._fill(layouts, rehearsal.slots, slab)
+            with self._lane.alone():
+                self._rehearse("baseline", rehearsal)
+            mismatch = self._judge(layouts, {"baseline": rehearsal.jobs}, inputs=True, guards=rehearsal.guards)
+            if mismatch is not None:
+                raise InputError(
+                    "the baseline is no measure: it is wrong now and then",
+                    value=f"{self._programs['baseline'].kernel.name}: {mismatch.explanation}",
+                    next_step="Give a baseline that is right, or `--baseline none` for times without a ratio.",
+                )
 
     def _visits(self, order: BlockOrder, repetitions: int, slab: Slab, guards: Guards, *, warm: bool) -> list[_Visit]:
         visits = []

@@ -74,6 +74,10 @@ class FakeLauncher:
     known: list[dict[str, Any]] = field(default_factory=list)
     batches: list[int] = field(default_factory=list)
     asked: list[str] = field(default_factory=list)
+    of_baseline: list[bool] = field(default_factory=list)
+    """Whether each program is the baseline's."""
+    spoils: Callable[[Call, bool], None] = lambda call, baseline: None
+    """What happens after a call besides; told whose it was."""
     refused: set[str] = field(default_factory=set)
     """Cubins that cannot be loaded."""
 
@@ -82,6 +86,8 @@ class FakeLauncher:
         return dict(getattr(self, verb)(fields))
 
     def load(self, message: dict[str, Any]) -> dict[str, Any]:
+        for module in message["modules"]:
+            self.of_baseline += [module["cubin"] == str(BASELINE_CUBIN)] * len(module["programs"])
         if any(module["cubin"] in self.refused for module in message["modules"]):
             return {"refused": "CUDA_ERROR_OUT_OF_MEMORY", "text": "no memory", "call": 0}
         assert all(module["stateful"] == self.stateful for module in message["modules"])
@@ -112,7 +118,9 @@ class FakeLauncher:
     def _call(self, program: int, inputs: int, outputs: int) -> None:
         (launch,) = self.known[program]["launches"]
         (_, a), (_, b), (_, c), (_, n) = launch["args"]
-        self.body(Call(self.slab(), inputs + a, inputs + b, outputs + c, n), self.state)
+        call = Call(self.slab(), inputs + a, inputs + b, outputs + c, n)
+        self.body(call, self.state)
+        self.spoils(call, self.of_baseline[program])
 
 
 class FakeLane:
@@ -462,3 +470,33 @@ def test_a_call_that_does_the_work_of_those_rehearsed_after_it_does_not_pass_for
     assert max(launcher.batches) == 1, "one launch a sample, as befits 2 ms"
     assert found.verdict == "incorrect"
     assert "another call" in found.reason
+
+
+@pytest.mark.parametrize("alone", [False, True], ids=["the candidate's doing", "wrong by itself"])
+def test_a_baseline_that_is_wrong_in_a_block_is_looked_at_alone(alone: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = [0]
+    lanes: list[FakeLane] = []
+
+    def change(lane: FakeLane, number: int) -> None:
+        lanes.append(lane)
+        if number == 0:
+            return
+
+        def spoil(call: Call, baseline: bool) -> None:
+            if baseline and call.n == N:
+                calls[0] += 1
+                both = lanes[0].fake_launcher.asked.count("load") == loads
+                if both or (alone and calls[0] % 7 == 0):
+                    call.c[0] = 12345.0
+
+        loads = lane.fake_launcher.asked.count("load") + 1  # as long as the candidate is loaded beside it
+        lane.fake_launcher.spoils = spoil
+
+    if alone:
+        with pytest.raises(InputError, match="wrong now and then"):
+            measured_in_turn(monkeypatch, change)
+    else:
+        _, found = measured_in_turn(monkeypatch, change)
+        assert found.verdict == "incorrect"
+        assert "the baseline, which is right alone, was overwritten" in found.reason
+    assert calls[0] > 16, "it was called in a block, and again"
