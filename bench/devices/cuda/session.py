@@ -4,7 +4,6 @@ once.
 
 from __future__ import annotations
 
-import itertools
 import math
 import secrets
 import statistics
@@ -17,18 +16,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ....store.errors import DeviceError, InputError, UnsupportedError
-from ....store.models import Case, Mismatch, Task, Verdict
+from ....store.errors import DeviceError, InputError
+from ....store.models import Case, Mismatch, Task
 from ...faults import KernelFault
-from ...header.plan import PlannedLaunch, ScalarArg, plan_launches
 from ...lane import Inspection, Program, Progress, Tool
 from ...timing.samples import SIDE_OF_LETTER, Block, BlockOrder, Sample, Side
-from ..scalars import scalar_bits
 from . import inspection
 from .faults import fault_reason, refusal_reason
 from .guards import DECOY_SHARE, Guards
 from .helpers import Helper, HelperDied
-from .layout import Layout, Slab, lay_out, scratch_of
+from .known import Known, Place
+from .layout import Layout, Slab
 
 if TYPE_CHECKING:
     from .lane import CudaLane
@@ -101,10 +99,8 @@ class CudaSession:
         self._task = task
         self._deadline_s = call_deadline_s
         self._cancelled = cancelled
-        self._programs: dict[Side, Program] = {}
-        self._modules: dict[Side, int] = {}
-        self._registered: dict[tuple[Side, str, int], int] = {}
-        self._unreachable: set[str] = set()
+        self._known = Known(task, lane.constants, self._ask)
+        self._programs = self._known.programs
         self._timed: list[_TimedCase] = []
         self._run = 0
         self._blocks_taken = 0
@@ -122,113 +118,21 @@ class CudaSession:
         """Its module is loaded with its first programs: one message instead of three."""
         self._programs[side] = program
 
-    def _keeps_state(self, side: Side) -> bool:
-        """Whether it has device variables that a launch may write and the next one read."""
-        return "stateful" in self._programs[side].build.facts.labels
-
     def _make_known(self, wanted: Mapping[Side, Sequence[str]]) -> None:
-        """Let the launcher in use know what it does not know of these sides' modules and of their programs for these
-        kinds of cases, in one message for all modules that it has to load.
-        """
-        places: list[list[tuple[Side, str, int]]] = []
-        modules: list[dict[str, Any]] = []
-        for side, kinds in wanted.items():
-            missing = [
-                (kind, index, case, layout)
-                for kind in kinds
-                for index, (case, layout) in enumerate(self._cases(kind))
-                if (side, kind, index) not in self._registered
-            ]
-            if not missing:
-                continue
-            programs = [self._program(side, case, layout) for _, _, case, layout in missing]
-            numbers = [(side, kind, index) for kind, index, _, _ in missing]
-            if side in self._modules:
-                known = [{**program, "module": self._modules[side]} for program in programs]
-                self._registered.update(zip(numbers, self._ask("programs", programs=known)["programs"], strict=True))
-                continue
-            cubin, stateful = self._programs[side].build.binary, self._keeps_state(side)
-            if cubin is None or not cubin.exists():
-                raise DeviceError(
-                    "a compiled kernel is gone from the cache",
-                    value=str(cubin),
-                    next_step="Measure again: it is compiled anew.",
-                )
-            modules.append({"cubin": str(cubin), "stateful": stateful, "programs": programs})
-            places.append(numbers)
-        try:
-            answers = self._ask("load", modules=modules)["loaded"] if modules else []
-        except KernelFault:
-            if len(modules) == 1:
-                raise
-            # Whose fault it is, shows when each is loaded by itself: the other one where it is needed.
-            self._ask("unload")
-            self._modules.clear()
-            self._registered.clear()
-            self._make_known(dict(itertools.islice(wanted.items(), 1)))
-            return
-        for numbers, loaded in zip(places, answers, strict=True):
-            self._modules[numbers[0][0]] = loaded["module"]
-            self._unreachable.update(loaded["unreachable"])
-            self._registered.update(zip(numbers, loaded["programs"], strict=True))
+        """Let the launcher in use know these sides' modules, and their programs for these kinds of cases."""
+        self._known.make(
+            {side: [place for kind in kinds for place in self._places(kind)] for side, kinds in wanted.items()}
+        )
+
+    def _places(self, kind: str) -> list[Place]:
+        return [(kind, index, case, layout) for index, (case, layout) in enumerate(self._cases(kind))]
 
     def _cases(self, kind: str) -> list[tuple[Case, Layout]]:
         if kind == "checked":
-            return [(case, self._layout(case)) for case in self._task.checked]
+            return [(case, self._known.layout(case)) for case in self._task.checked]
         if not self._timed:
-            self._timed = [_TimedCase(case, self._layout(case)) for case in self._task.timed_on("cuda")]
+            self._timed = [_TimedCase(case, self._known.layout(case)) for case in self._task.timed_on("cuda")]
         return [(timed.case, timed.layout) for timed in self._timed]
-
-    def _program(self, side: Side, case: Case, layout: Layout) -> dict[str, Any]:
-        program = self._programs[side]
-        try:
-            launches = plan_launches(program.kernel, self._task, case, program.signatures, self._lane.constants)
-        except InputError as error:
-            raise KernelFault("launch_error", str(error)) from error
-        except UnsupportedError as error:
-            raise KernelFault("unsupported", str(error)) from error
-        zero = [layout.outputs[name] for name in layout.zero]
-        zero += [layout.scratch[side, entry.name][:2] for entry in program.kernel.scratch if entry.zero]
-        return {
-            "launches": [self._launch(side, *placed, layout) for placed in program.build.placed(launches)],
-            "zero": zero,
-        }
-
-    def _launch(self, side: Side, symbol: str, launch: PlannedLaunch, layout: Layout) -> dict[str, Any]:
-        arguments: list[tuple[str, int]] = []
-        for argument in launch.args:
-            if isinstance(argument, ScalarArg):
-                arguments.append(("s", scalar_bits(argument)))
-            elif argument.name in layout.inputs:
-                arguments.append(("i", layout.inputs[argument.name][0]))
-            elif argument.name in layout.outputs:
-                arguments.append(("o", layout.outputs[argument.name][0]))
-            else:
-                arguments.append(("o", layout.scratch[side, argument.name][0]))
-        return {"symbol": symbol, "grid": launch.grid, "block": launch.block, "smem": launch.smem, "args": arguments}
-
-    def _layout(self, case: Case) -> Layout:
-        constants = self._lane.constants
-        more: dict[str, dict[str, int]] = {side: self._scratch(side, case) for side in self._programs}
-        try:
-            return lay_out(self._task, case, {s: p.kernel for s, p in self._programs.items()}, constants, more)
-        except InputError as error:
-            raise KernelFault("launch_error", str(error)) from error
-        except UnsupportedError as error:
-            raise KernelFault("unsupported", str(error)) from error
-
-    def _scratch(self, side: Side, case: Case) -> dict[str, int]:
-        try:
-            return scratch_of(self._programs[side], self._task, case, self._lane.constants)
-        except (InputError, UnsupportedError) as error:
-            if side == "candidate":
-                verdict: Verdict = "launch_error" if isinstance(error, InputError) else "unsupported"
-                raise KernelFault(verdict, str(error)) from error
-            raise InputError(
-                "the baseline is no measure: the memory that it needs is not known",
-                value=f"{self._programs[side].kernel.name}: {error}",
-                next_step="Give a baseline that is right, or `--baseline none` for times without a ratio.",
-            ) from error
 
     # -- asking the launcher -------------------------------------------------------------------------------------
 
@@ -279,7 +183,7 @@ class CudaSession:
             self._job("checked", index, 0, index, slab.take(layout.input_bytes), slab.take(layout.output_bytes))
             for index, layout in enumerate(layouts)
         ]
-        calls = [[self._registered[side, "checked", n], job["in"], job["out"]] for n, job in enumerate(jobs)]
+        calls = [[self._known.number(side, "checked", n), job["in"], job["out"]] for n, job in enumerate(jobs)]
         rehearsal = _Rehearsal()
         room = sum((INPUT_SETS + MOST_DECOYS) * (t.layout.input_bytes + t.layout.output_bytes) for t in self._timed)
         if self._task.id in self._lane.prepared and slab.end + room <= self._lane.slab_limit:
@@ -346,7 +250,7 @@ class CudaSession:
         """
         estimates_us = []
         for index, jobs in enumerate(rehearsal.of_case):
-            program = self._registered[side, "timed", index]
+            program = self._known.number(side, "timed", index)
             # No variable is set back: what a kernel kept from its calls so far must not matter in the next ones.
             samples = [
                 {"program": program, "cold": [[job["in"], job["out"]]], "warm": [], "renew": False} for job in jobs
@@ -374,7 +278,7 @@ class CudaSession:
         """Launches that share one sample: 1 for long kernels, and for those that keep variables, which are set back
         before each. Both sides take the same, or they would not compare.
         """
-        if shortest_us >= BATCH_BELOW_US or any(map(self._keeps_state, self._programs)):
+        if shortest_us >= BATCH_BELOW_US or any(map(self._known.keeps_state, self._programs)):
             return 1
         wanted = math.ceil(BATCH_AIM_US / max(shortest_us, 1.0))
         fits = self._lane.slab_limit // max(8 * (layout.input_bytes + layout.output_bytes), 1)
@@ -393,8 +297,7 @@ class CudaSession:
         if run != self._run:
             self._run = run
             self._lane.fresh_launcher()
-            self._modules.clear()  # everything the launcher before knew is gone
-            self._registered.clear()
+            self._known.forget()
         begin = time.perf_counter()
         warm_left = WARM_BLOCKS - self._blocks_taken
         per_block = sum(
@@ -414,7 +317,7 @@ class CudaSession:
         self._make_known(dict.fromkeys(self._programs, ("timed",)))
         samples: list[dict[str, Any]] = []
         for visit in every:
-            program = self._registered[visit.side, "timed", visit.case_index]
+            program = self._known.number(visit.side, "timed", visit.case_index)
             cold = [[job["in"], job["out"]] for job in visit.cold]
             # The warm call reads the inputs that the cold one just read, and writes elsewhere.
             warm = [[c["in"], w["out"]] for c, w in zip(visit.cold, visit.warm, strict=False)]
@@ -445,8 +348,7 @@ class CudaSession:
         Raises InputError where it is wrong now and then without anybody's help.
         """
         self._lane.fresh_launcher()
-        self._modules.clear()
-        self._registered.clear()
+        self._known.forget()
         self._make_known({"baseline": ("timed",)})
         layouts = [timed.layout for timed in self._timed]
         for _ in range(_SUSPECTED):
@@ -561,7 +463,9 @@ class CudaSession:
         batches = {timed.case.name: timed.batch for timed in self._timed}
         cost = asdict(self._lane.clock_cost)
         found = {**self._lane.description, "states": self._states, "launches_per_sample": batches, "clock_cost": cost}
-        return {**found, "variables_not_set_back": sorted(self._unreachable)} if self._unreachable else found
+        return (
+            {**found, "variables_not_set_back": sorted(self._known.unreachable)} if self._known.unreachable else found
+        )
 
     @property
     def launch_mode(self) -> str:
