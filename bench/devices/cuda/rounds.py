@@ -1,7 +1,6 @@
 """Many comparisons, one wait: what a check asks of the device is queued whole, then read back at once.
 
-On a device that several processes use in turn, each answer that is waited for costs a switch between them; with one for
-every comparison, waiting took most of a check.
+On a device that several processes use in turn, each answer that is waited for costs a switch between them.
 """
 
 from __future__ import annotations
