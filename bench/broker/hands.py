@@ -1,7 +1,7 @@
 """The hands of a broker: itself, and processes that measure on its device in its stead, started when requests wait.
 
-Processes, as threads share an interpreter: a second thread that compiles and writes up while the first one measures gives
-no more kernels a second, and the device is held longer.
+Processes, as threads share an interpreter: a second thread that compiles and writes up while the first one measures
+gives no more kernels a second, and the device is held longer.
 """
 
 from __future__ import annotations
