@@ -10,7 +10,7 @@ from ...store.errors import DeviceError, InputError, StoreError
 from ...store.models import Request
 from . import processes_alive
 from .interrupts import remembered_interrupts
-from .lanes import is_hosted
+from .needs import needs_of
 from .protocol import socket_path
 from .starting import Line, Progress, connect
 
@@ -32,7 +32,7 @@ def wait(store: Store, request: Request, *, wait_s: float | None, on_progress: P
     try:
         while True:
             line = connect(
-                request.device, store.path, deadline, on_progress, opens=lambda: not is_hosted(store, request)
+                request.device, store.path, deadline, on_progress, opens=lambda: not needs_of(store, request).hosted
             )
             if line is None:
                 return _row(store, request)

@@ -26,8 +26,9 @@ from ...store.errors import DeviceError, StoreError
 from ...store.models import Request
 from ...store.paths import STORE_VARIABLE
 from ..faults import Cancelled
-from .lanes import is_hosted
 from .lines import Lines
+from .matching import Matching, Waiting
+from .needs import Needs, needs_of
 from .protocol import log_path
 from .service import Service
 from .shares import sharers_of
@@ -64,7 +65,9 @@ class Hands:
         self._most_others = sharers_of(count) - 1
         self.first = Service(store, device, owner, on_progress, cancelled, sharers_of(count), started)
         self._busy = 0
+        self._waiting: list[Waiting] = []
         self._idle: list[Service | Hand] = [self.first]
+        self._matching: Matching[Service | Hand] = Matching(self.first)
         self.others: list[Hand] = []
         self._free = threading.Condition()
         self._starter = ThreadPoolExecutor(1, thread_name_prefix="kforecast-starter")
@@ -72,7 +75,7 @@ class Hands:
         self._not_before = 0.0
 
     def work_off(self, request: Request) -> None:
-        """As `Service.work_off`, on the hand that is free first. A hand that dies fails the request it had."""
+        """As `Service.work_off`, on a hand that is free (`Matching`). A hand that dies fails the request it had."""
         if self.count > 1:
             self.first.compile_first(request)  # before a hand is taken, which would wait for it
         hand = self._take(request)
@@ -110,20 +113,30 @@ class Hands:
         self.first.close()
 
     def _take(self, request: Request) -> Service | Hand:
-        hosted = self.count > 1 and is_hosted(self.first.store, request)
+        mine = Waiting(needs_of(self.first.store, request) if self.count > 1 else Needs())
+        told = False
         with self._free:
-            while True:
-                # A lane that has the device to itself, and seconds of start, is needed but once.
-                fit = [hand for hand in self._idle if hand is self.first or not hosted]
-                if self._closing or self.first.cancelled(request.id):
-                    raise Cancelled
-                if fit and self._busy < self.count:
-                    self._idle.remove(fit[-1])
-                    self._busy += 1
-                    return fit[-1]
-                if not fit and not hosted:
-                    self._start_another()
-                self._free.wait(_LOOK_S)
+            self._waiting.append(mine)
+            try:
+                while True:
+                    if self._closing or self.first.cancelled(request.id):
+                        raise Cancelled
+                    pair = self._matching.next(self._waiting, self._idle) if self._busy < self.count else None
+                    if pair is not None and pair[0] is mine:
+                        self._matching.given(*pair, self._waiting)
+                        self._idle.remove(pair[1])
+                        self._busy += 1
+                        return pair[1]
+                    if not self._idle and not mine.needs.hosted:
+                        self._start_another()
+                    if not told:
+                        self.first.tell(request, f"waiting for one of {self.count} hands")
+                        told = True
+                    self._free.wait(_LOOK_S)
+            finally:
+                self.first.forget(request)
+                self._waiting.remove(mine)
+                self._free.notify_all()  # whose turn it is now
 
     def _give_back(self, hand: Service | Hand) -> None:
         dead = isinstance(hand, Hand) and not hand.alive
@@ -131,9 +144,9 @@ class Hands:
             self._busy -= 1
             if isinstance(hand, Hand) and dead:
                 self.others.remove(hand)
+                self._matching.forget(hand)
             else:
-                # From the end they are taken: the first hand last, of the others the one that worked last.
-                self._idle.insert(0 if hand is self.first else len(self._idle), hand)
+                self._idle.append(hand)  # the one that worked last is taken first
             self._free.notify_all()
         if isinstance(hand, Hand) and dead:
             hand.close()

@@ -1,5 +1,5 @@
-"""The broker's process: one per user, device, store. A thread for each hand works off the queue, the main thread the
-socket.
+"""The broker's process: one per user, device, store. Threads, more than there are hands, work off the queue, the main
+thread the socket.
 """
 
 from __future__ import annotations
@@ -66,8 +66,10 @@ class Broker:
         self._last_active = time.monotonic()
         self._busy: set[str] = set()
         self._asked = False
+        # With several hands, others compile meanwhile, and wait for the hand that suits them best.
+        self._workers = 3 * count if count > 1 else 1
         # All leave together: the device's helper processes are killed with the thread that started them.
-        self._leaving = threading.Barrier(count, action=self._end)
+        self._leaving = threading.Barrier(self._workers, action=self._end)
 
     # -- the main thread -----------------------------------------------------------------------------------------
 
@@ -81,7 +83,7 @@ class Broker:
         self._selector.register(self._wake_read, selectors.EVENT_READ, "wake")
         workers = [
             threading.Thread(target=self._worker, args=(self._opens and n == 0,), name=f"kforecast-{n}", daemon=True)
-            for n in range(self._hands.count)
+            for n in range(self._workers)
         ]
         for worker in workers:
             worker.start()

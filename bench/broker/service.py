@@ -34,7 +34,7 @@ _TURN_S = 0.1
 """How often a request that waits for its turn looks whether it is still wanted."""
 
 
-@dataclass
+@dataclass(eq=False)
 class Service:
     """Works off requests for one device on one store. Threads may share one: a request compiles and is written up while
     another one measures, and the device is used in turns.
@@ -77,7 +77,7 @@ class Service:
                 job,
                 lane,
                 device_lock=lambda: self._lock(request, lane, self._turns.get(hosted)),
-                progress=lambda text: self._progress(request, text),
+                progress=lambda text: self.tell(request, text),
                 cancelled=lambda: self.cancelled(request.id),
                 checked_before=self._checked,
             )
@@ -87,7 +87,7 @@ class Service:
         except KforecastError as error:
             requests.fail(self.store, request.id, error.as_dict(), owner=self.owner)
         finally:
-            self._telling.forget(request.id)
+            self.forget(request)
 
     def work_off(self, request: Request) -> None:
         """As `run`, but a fault of ours in one measurement fails that one alone: whatever state the device's helpers
@@ -140,6 +140,16 @@ class Service:
         ahead = self._ahead
         kernel = None if ahead is None else kernels.get(self.store, str(request.payload.get("kernel_id")))
         return ahead, None if kernel is None or runs_hosted(kernel.language) else kernel
+
+    def tell(self, request: Request, text: str) -> None:
+        """What is being done for a request now. Raises Cancelled where it is no longer this owner's."""
+        self.on_progress(request.id, text)
+        if not self._telling.tell(request.id, text):
+            raise Cancelled
+
+    def forget(self, request: Request) -> None:
+        """Write down nothing more of what was told."""
+        self._telling.forget(request.id)
 
     def close(self) -> None:
         """End the device's helper processes, once nobody measures."""
@@ -199,11 +209,6 @@ class Service:
                     yield held
         finally:
             self._turn.release()
-
-    def _progress(self, request: Request, text: str) -> None:
-        self.on_progress(request.id, text)
-        if not self._telling.tell(request.id, text):
-            raise Cancelled
 
     def _as_fault(self, error: Exception) -> dict[str, str | int | None]:
         refused = refused_by_system(error)

@@ -7,7 +7,7 @@ from typing import Self
 
 from ...store.database import Store
 from ...store.models import Request
-from .lanes import is_hosted
+from .needs import needs_of
 from .starting import Line, connect
 
 
@@ -32,7 +32,7 @@ class Watch:
         """
         until = time.monotonic() + within_s
         line = connect(
-            request.device, store.path, until, lambda text: None, opens=lambda: not is_hosted(store, request)
+            request.device, store.path, until, lambda text: None, opens=lambda: not needs_of(store, request).hosted
         )
         return None if line is None else cls(line, request)
 

@@ -171,8 +171,8 @@ def _measured(bench: Bench, items: list[Item], clock: Clock) -> Iterator[dict[st
         begin = clock.elapsed
         return bench.measure(item.candidate, item.baseline, effort="quick", deadline_s=3.0), clock.elapsed - begin
 
-    # As clients do: the next requests wait in the queue while every hand measures.
-    with ThreadPoolExecutor(2 * bench.hands.count) as pool:
+    # As in a broker: others are compiled, and wait, while every hand measures.
+    with ThreadPoolExecutor(3 * bench.hands.count) as pool:
         for number, (item, (found, seconds)) in enumerate(zip(items, pool.map(one, items), strict=True)):
             for later in items[number + COMPILED_AHEAD : number + COMPILED_AHEAD + 1]:
                 bench.compile_ahead(later.candidate.kernel)
