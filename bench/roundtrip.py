@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import select
 import signal
 import socket
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 from .faults import Cancelled
 
@@ -24,15 +26,39 @@ class Standstill:
     def __init__(self, *, wanted: bool) -> None:
         self.number = 0
         self._wanted = wanted
-        self._stopped = False
+        self._stopped = self._stops_itself = self._thawed_late = False
+
+    def stop_at_answer(self, connection: socket.socket) -> None:
+        """From now on the kernel stops the group in the moment that something is sent to `connection`, for whoever
+        answers first and works afterwards: this process may get to look when that work is done, on a busy machine.
+
+        Signal-driven I/O: fcntl(2), F_SETOWN and F_SETSIG. Where a sandbox has none, `freeze` alone stops it.
+        """
+        if not self._wanted or not self.number:
+            return
+        try:
+            fcntl.fcntl(connection, fcntl.F_SETOWN, -self.number)
+            fcntl.fcntl(connection, fcntl.F_SETSIG, signal.SIGSTOP)
+            fcntl.fcntl(connection, fcntl.F_SETFL, fcntl.fcntl(connection, fcntl.F_GETFL) | os.O_ASYNC)
+        except OSError:
+            return
+        self._stops_itself = True
 
     def freeze(self) -> None:
         if self._wanted:
             self._stopped = self.signal(signal.SIGSTOP)
 
     def thaw(self) -> None:
-        if self._stopped:
+        if self._stopped or self._stops_itself:
             self._stopped = not self.signal(signal.SIGCONT)
+
+    def thaw_late(self) -> None:
+        """Undo a stop at an answer that arrived after the next command, as it may if who answered had to wait for a
+        processor just then. Once: who stops himself, and so at every call, has to be left to his deadline.
+        """
+        if self._stops_itself and not self._thawed_late and _is_stopped(self.number):
+            self._thawed_late = True
+            self.signal(signal.SIGCONT)
 
     def signal(self, number: int) -> bool:
         """Send a signal to the whole group; False where it has ended by itself: whoever asks it next will say so."""
@@ -45,12 +71,24 @@ class Standstill:
         return True
 
 
+def _is_stopped(process: int) -> bool:
+    try:
+        stat = Path(f"/proc/{process}/stat").read_text()
+    except OSError:
+        return False  # it has ended
+    return stat.rpartition(")")[2].split()[0] == "T"
+
+
 def round_trip(
-    connection: socket.socket, packet: bytes, deadline_s: float, cancelled: Callable[[], bool]
+    connection: socket.socket,
+    packet: bytes,
+    deadline_s: float,
+    cancelled: Callable[[], bool],
+    waiting: Callable[[], None] = lambda: None,
 ) -> int | None:
     """The nanoseconds from sending a packet until something can be read; None where nothing can by the deadline.
 
-    Raises OSError where nobody is there to be sent to, Cancelled when `cancelled()` turns true.
+    waiting: done now and then while nothing comes. Raises OSError where nobody is there to be sent to, Cancelled when `cancelled()` turns true.
     """
     answer = select.poll()
     answer.register(connection, select.POLLIN)
@@ -63,6 +101,7 @@ def round_trip(
             raise Cancelled
         if end - begin > deadline_s * 1e9:
             return None
+        waiting()
         answered = answer.poll(_SLICE_MS)
         end = time.perf_counter_ns()
     return end - begin

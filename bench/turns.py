@@ -30,8 +30,8 @@ def turn(path: Path, *, alone: bool, waiting: Callable[[float], None]) -> Iterat
     (`-queue`) are made if they are missing, never removed. Not to be nested: it would wait for itself.
     """
     how = fcntl.LOCK_EX if alone else fcntl.LOCK_SH
-    with _opened(path) as lock:
-        with _opened(path.with_name(path.name + "-queue")) as queue:
+    with opened(path) as lock:
+        with opened(path.with_name(path.name + "-queue")) as queue:
             begin = time.monotonic()
             _take(queue, how, begin, waiting)
             _take(lock, how, begin, waiting)
@@ -39,7 +39,8 @@ def turn(path: Path, *, alone: bool, waiting: Callable[[float], None]) -> Iterat
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[int]:
+def opened(path: Path) -> Iterator[int]:
+    """A descriptor of a file for locks, which is made if it is missing; its lock ends with the block."""
     # Anew each time: a process that is forked meanwhile shares descriptors that are kept open, and their locks.
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:

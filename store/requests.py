@@ -15,7 +15,7 @@ from typing import Any, Literal
 from pydantic import ValidationError
 
 from . import measurements
-from .clock import utc_now
+from .clock import seconds_ago, utc_now
 from .database import Store
 from .errors import InputError
 from .identity import new_id
@@ -24,6 +24,9 @@ from .rows import unreadable
 
 MAX_ATTEMPTS = 3
 """How often a request is begun before the loss of its owner becomes its own failure."""
+
+LEFT_S = 30.0
+"""How long a broker leaves a request to one of another kind, which the client that asked is about to start."""
 
 _NEXT_SEQ = "seq = (SELECT max(seq) + 1 FROM requests)"
 _JSON_COLUMNS = ("payload", "error")
@@ -67,20 +70,25 @@ def enqueue(
     return first
 
 
-def claim_next(store: Store, device: str, owner: str) -> Request | None:
+def claim_next(store: Store, device: str, owner: str, *, broker: str = "") -> Request | None:
     """Begin the next request of a device: it is `working`, owned by `owner`, with one attempt more. None: none waits.
 
     Fair: the client served longest ago comes first (who never was, before all others), its oldest request first.
+    broker: the kind of broker that asks ("": any). Requests whose payload names another in `broker` are left to that
+    one for `LEFT_S` seconds.
     """
     with store.write() as db:
         row = db.execute(
             """SELECT (SELECT id FROM requests WHERE ordinal = first) AS id
                FROM (SELECT client, min(ordinal) AS first FROM requests
-                     WHERE state = 'queued' AND device = :device GROUP BY client) AS waiting
+                     WHERE state = 'queued' AND device = :device
+                       AND (:broker = '' OR created_at < :left
+                            OR coalesce(json_extract(payload, '$.broker'), '') IN ('', :broker))
+                     GROUP BY client) AS waiting
                ORDER BY (SELECT coalesce(max(turn), 0) FROM requests
                          WHERE device = :device AND client = waiting.client), first
                LIMIT 1""",
-            {"device": device},
+            {"device": device, "broker": broker, "left": seconds_ago(LEFT_S)},
         ).fetchone()
         return None if row is None else _begin(db, row["id"], owner)
 
@@ -270,7 +278,7 @@ def _noun(row: sqlite3.Row) -> Request:
 
 def _work(payload: Mapping[str, Any]) -> dict[str, Any]:
     """What is to be done, whoever waits for it."""
-    return {name: value for name, value in payload.items() if name != "detached"}
+    return {name: value for name, value in payload.items() if name not in ("detached", "broker")}
 
 
 def _begin(db: sqlite3.Connection, request_id: str, owner: str) -> Request:

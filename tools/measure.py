@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from ..bench.broker import processes_alive
 from ..bench.broker.client import run_here, wait
 from ..bench.broker.payload import MeasurePayload
+from ..bench.broker.protocol import fingerprint
 from ..bench.header.load import Geometry
 from ..store import measurements, requests
 from ..store.database import Store
@@ -114,6 +115,7 @@ def begin(
         call_deadline_s=timeout_s or CALL_DEADLINE_S,
         detached=detached,
         profile=profile,
+        broker=fingerprint(),
     )
     request = requests.enqueue(
         store, device=where, payload=payload.model_dump(mode="json"), client=client, request_key=request_key

@@ -32,7 +32,12 @@ def wait(store: Store, request: Request, *, wait_s: float | None, on_progress: P
     try:
         while True:
             line = connect(
-                request.device, store.path, deadline, on_progress, opens=lambda: not needs_of(store, request).hosted
+                request.device,
+                store.path,
+                deadline,
+                on_progress,
+                opens=lambda: not needs_of(store, request).hosted,
+                wanted=str(request.payload.get("broker", "")),
             )
             if line is None:
                 return _row(store, request)

@@ -18,11 +18,11 @@ from ...store.clock import utc_now
 from ...store.errors import DeviceError
 from ...store.paths import runtime_dir
 from ..faults import Cancelled
-from ..turns import turn
+from ..turns import opened, turn
 from . import processes_alive
 
 _RECORDS, _RECORD_BYTES = 64, 4096
-"""Each holder's record has a place of its own in the file, by the number of its process."""
+"""Each holder's record has a place of its own in the file."""
 _PURPOSE = 500
 _WRITTEN_S, _LOOK_S = 0.2, 0.002
 """How long a holder may have the lock without a record (it has just taken it, or is letting go), and between looks."""
@@ -61,7 +61,6 @@ def device_lock(
             )
 
     process = processes_alive.owner_name("holder")
-    place = os.getpid() % _RECORDS * _RECORD_BYTES
     record = {
         "pid": int((owner or process).split(":")[1]),
         "process": process,
@@ -72,11 +71,25 @@ def device_lock(
     with turn(_path(device_id), alone=not shared, waiting=waiting) as file:
         if not shared:
             os.ftruncate(file, 0)
-        os.pwrite(file, json.dumps({**record, "since": utc_now()}).encode().ljust(_RECORD_BYTES, b"\0"), place)
+        place = _enter(file, {**record, "since": utc_now()}, _path(device_id))
         try:
             yield
         finally:
             os.pwrite(file, bytes(_RECORD_BYTES), place)
+
+
+def _enter(file: int, record: dict[str, Any], path: Path) -> int:
+    """Write a holder's record where none of a living process is; the place. Several may enter at once, each by itself:
+    a second file is the door.
+    """
+    with opened(path.with_name(path.name + "-door")) as door:
+        fcntl.flock(door, fcntl.LOCK_EX)
+        taken = _by_place(file)
+        first = os.getpid() % _RECORDS
+        places = [(first + n) % _RECORDS * _RECORD_BYTES for n in range(_RECORDS)]
+        place = next((place for place in places if place not in taken), places[0])
+        os.pwrite(file, json.dumps(record).encode().ljust(_RECORD_BYTES, b"\0"), place)
+    return place
 
 
 def holder(device_id: str) -> dict[str, Any] | None:
@@ -106,9 +119,9 @@ def _held_by(file: int) -> list[dict[str, Any]]:
         try:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
-            found = _records(file)
+            found = list(_by_place(file).values())
         else:
-            return [record for record in _records(file) if record["shared"]]
+            return [record for record in _by_place(file).values() if record["shared"]]
         if found:
             return found
         if time.monotonic() > give_up:
@@ -116,12 +129,12 @@ def _held_by(file: int) -> list[dict[str, Any]]:
         time.sleep(_LOOK_S)
 
 
-def _records(file: int) -> list[dict[str, Any]]:
+def _by_place(file: int) -> dict[int, dict[str, Any]]:
     """What living processes have written into the file."""
     whole = os.pread(file, _RECORDS * _RECORD_BYTES, 0)
-    found: list[dict[str, Any]] = []
+    found: dict[int, dict[str, Any]] = {}
     for at in range(0, len(whole), _RECORD_BYTES):
         with suppress(ValueError):  # nothing there, or it is being written just now
-            found.append(json.loads(whole[at : at + _RECORD_BYTES].rstrip(b"\0")))
+            found[at] = json.loads(whole[at : at + _RECORD_BYTES].rstrip(b"\0"))
     # A broker of before there were several holders writes no `process`.
-    return [record for record in found if processes_alive.is_alive(record.get("process", ""))]
+    return {at: record for at, record in found.items() if processes_alive.is_alive(record.get("process", ""))}

@@ -12,6 +12,8 @@ class MeasurePayload(BaseModel):
 
     call_deadline_s: seconds one call of the kernel may take; time_cap_s: seconds of sampling, None for the effort's.
     detached: goes on when the client that asked vanishes. profile: look inside the candidate with hardware counters.
+    broker: the fingerprint (`protocol`) of the broker that the client would start, "" where any will do; one of another
+    code or environment leaves the request to it.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -24,3 +26,4 @@ class MeasurePayload(BaseModel):
     time_cap_s: float | None = None
     detached: bool = False
     profile: bool = False
+    broker: str = ""

@@ -223,7 +223,7 @@ class Broker:
                 self._hands.open_ahead()
             while not (self._ending or self._retiring):
                 self._work.clear()
-                request = requests.claim_next(self.store, self.device, self.owner)
+                request = requests.claim_next(self.store, self.device, self.owner, broker=self._fingerprint)
                 if request is None:
                     # A client whose wake was lost, and what another process began and left, is found within a tick.
                     if not requests.requeue_lost(self.store, self.device, processes_alive.is_alive):

@@ -107,12 +107,13 @@ def connect(
     on_progress: Progress,
     *,
     opens: Callable[[], bool] = lambda: False,
+    wanted: str = "",
 ) -> Line | None:
     """A connection to a broker of this very code and environment; starts one, and retires one of another, as needed.
 
     None where `deadline` (of `time.monotonic`) passes first. A broker that retires is waited for: it finishes its work.
     opens: asked of a broker that is to be started, whether it opens its device at once, in the device-only lane.
-    Raises InputError where the environment says of brokers what they cannot be, DeviceError where none can be started,
+    wanted: the fingerprint of this code and environment, where it was made just now. Raises InputError where the environment says of brokers what they cannot be, DeviceError where none can be started,
     StoreError where it cannot use the store.
     """
     idle_s(), wanted_hands()  # here: what a broker says as it starts, only its log hears
@@ -120,7 +121,7 @@ def connect(
     give_up = time.monotonic() + _START_S
     started: _Starting | None = None
     while True:
-        line = _greeted(path)
+        line = _greeted(path, wanted)
         if line is not None:
             return line
         retiring = not path.exists() and guard.is_held(path)
@@ -151,7 +152,7 @@ def start_ahead(device: str, store_path: Path, *, opens: bool) -> None:
         _start_once(device, store_path, opens=opens)
 
 
-def _greeted(path: Path) -> Line | None:
+def _greeted(path: Path, wanted: str) -> Line | None:
     """A connection to the broker at this socket, None where none answers or where it had to be told to retire."""
     try:
         line = Line(path)
@@ -159,7 +160,7 @@ def _greeted(path: Path) -> Line | None:
         return None
     hello = (line.read(5.0) or [""])[0].split(" ")
     if hello[0] == "hello" and len(hello) == 3:
-        if hello[1] == fingerprint():
+        if hello[1] == wanted or hello[1] == fingerprint():
             return line
         line.send("retire")
     line.close()

@@ -32,7 +32,12 @@ class Watch:
         """
         until = time.monotonic() + within_s
         line = connect(
-            request.device, store.path, until, lambda text: None, opens=lambda: not needs_of(store, request).hosted
+            request.device,
+            store.path,
+            until,
+            lambda text: None,
+            opens=lambda: not needs_of(store, request).hosted,
+            wanted=str(request.payload.get("broker", "")),
         )
         return None if line is None else cls(line, request)
 

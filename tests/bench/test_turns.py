@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -17,6 +17,7 @@ from kforecast.bench.broker.lock import device_lock, holder
 from kforecast.bench.faults import Cancelled
 from kforecast.bench.turns import Held, Turns
 from kforecast.store.errors import DeviceError
+from kforecast.store.paths import runtime_dir
 
 DEVICE = "turns-test"
 
@@ -49,9 +50,29 @@ with device_lock("turns-test", device="cuda:9", purpose=f"hold it {kind}", share
         time.sleep(600)
 """
 
+KILLED = """
+import os, signal, sys
+from kforecast.bench.broker.lock import device_lock
+with device_lock("turns-test", device="cuda:9", purpose=f"number {sys.argv[1]}", shared=True):
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+_started: list[subprocess.Popen[str]] = []
+
+
+@pytest.fixture(autouse=True)
+def nobody_is_left() -> Iterator[None]:
+    """A test that fails leaves nobody behind who holds the device: the others would wait for him."""
+    yield
+    while _started:
+        end(_started.pop())
+
 
 def start(script: str, *arguments: str) -> subprocess.Popen[str]:
-    return subprocess.Popen([sys.executable, "-c", script, *arguments], stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen([sys.executable, "-c", script, *arguments], stdout=subprocess.PIPE, text=True)
+    _started.append(process)
+    return process
 
 
 def start_holder(kind: str, how: str) -> subprocess.Popen[str]:
@@ -63,8 +84,10 @@ def start_holder(kind: str, how: str) -> subprocess.Popen[str]:
 
 
 def end(process: subprocess.Popen[str]) -> None:
-    process.send_signal(signal.SIGKILL)
-    process.communicate()
+    process.kill()
+    process.wait()
+    if process.stdout is not None:
+        process.stdout.close()
 
 
 def in_thread(work: Callable[[], None]) -> threading.Thread:
@@ -236,6 +259,31 @@ def test_several_share_a_device_and_one_who_wants_all_of_it_waits_for_them() -> 
         assert found is not None
         assert found["purpose"] == "a"
     assert holder(DEVICE) is None
+
+
+def test_two_holders_have_two_records_whatever_their_numbers() -> None:
+    """Numbers of processes that are 64 apart met in one place: who came first was forgotten."""
+    with device_lock(DEVICE, device="cuda:9", purpose="a", shared=True):
+        with device_lock(DEVICE, device="cuda:9", purpose="b", shared=True):
+            found = holder(DEVICE)
+            assert found is not None
+            assert found["purpose"] == "a; b"
+        found = holder(DEVICE)
+        assert found is not None
+        assert found["purpose"] == "a"
+    assert holder(DEVICE) is None
+
+
+def test_a_place_of_one_who_died_is_taken_again() -> None:
+    with device_lock(DEVICE, device="cuda:9", purpose="a", shared=True):
+        for number in range(70):
+            process = subprocess.run([sys.executable, "-c", KILLED, str(number)], check=False)
+            assert process.returncode == -signal.SIGKILL
+        found = holder(DEVICE)
+    assert found is not None
+    assert found["purpose"] == "a"
+    (path,) = runtime_dir().glob(f"device-{DEVICE}.lock")
+    assert path.stat().st_size <= 64 * 4096
 
 
 def test_who_has_all_of_the_device_is_met_by_nobody() -> None:

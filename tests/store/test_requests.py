@@ -17,8 +17,9 @@ from kforecast.store.models import Kernel, Measurement, Request
 MakeMeasurement = Callable[..., Measurement]
 
 
-def ask(store: Store, client: str = "cli:1", device: str = "cpu", **changes: Any) -> Request:
-    return requests.enqueue(store, device=device, payload={"kernel_id": "k_1"}, client=client, **changes)
+def ask(store: Store, client: str = "cli:1", device: str = "cpu", broker: str = "", **changes: Any) -> Request:
+    payload = {"kernel_id": "k_1"} | ({"broker": broker} if broker else {})
+    return requests.enqueue(store, device=device, payload=payload, client=client, **changes)
 
 
 def claimed(store: Store, device: str = "cpu", owner: str = "broker-1") -> Request:
@@ -79,6 +80,25 @@ def test_devices_have_queues_of_their_own(store: Store) -> None:
     ask(store, device="cpu")
     assert requests.claim_next(store, "cuda:0", "broker-1") is None
     assert claimed(store, "cpu").device == "cpu"
+
+
+def test_a_request_is_left_to_the_broker_that_its_client_starts(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """But not for ever: that client may have died before it started one."""
+    other, own, any_ = (ask(store, broker=kind) for kind in ("new", "old", ""))
+
+    def next_of(kind: str) -> str | None:
+        found = requests.claim_next(store, "cpu", "broker-1", broker=kind)
+        return None if found is None else found.id
+
+    assert [next_of("old"), next_of("old"), next_of("old")] == [own.id, any_.id, None]
+    assert requests.get(store, other.id).attempts == 0  # type: ignore[union-attr]
+    monkeypatch.setattr(requests, "LEFT_S", -1.0)
+    assert next_of("old") == other.id
+
+
+def test_who_does_not_say_what_kind_he_is_takes_all(store: Store) -> None:
+    request = ask(store, broker="new")
+    assert claimed(store).id == request.id
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from ...bench.broker import client
 from ...bench.broker.payload import MeasurePayload
+from ...bench.broker.protocol import fingerprint
 from ...store import measurements, requests
 from ...store.database import Store
 from ...store.errors import DeviceError
@@ -113,6 +114,7 @@ class LiveBench:
             effort=job.effort,
             call_deadline_s=CALL_DEADLINE_S,
             detached=True,
+            broker=fingerprint(),
         ).model_dump(mode="json")
         ended = self._ended(job, payload)
         if ended.state == "cancelled":

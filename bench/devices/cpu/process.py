@@ -152,6 +152,7 @@ class CandidateProcess:
         self.isolation = self._receive(_START_DEADLINE_S, "starting").text
         self._base = self._receive(_START_DEADLINE_S, "loading").address
         self._group.freeze()
+        self._group.stop_at_answer(self._socket)
 
     def call(self, deadline_s: float) -> int:
         """Run the kernel once. Returns the parent's wall nanoseconds from command to answer, round trip included.
@@ -177,7 +178,7 @@ class CandidateProcess:
         packet = _COMMAND.pack(op, self._sequence)
         self._group.thaw()
         try:
-            elapsed = round_trip(self._socket, packet, deadline_s, self._cancelled)
+            elapsed = round_trip(self._socket, packet, deadline_s, self._cancelled, self._group.thaw_late)
         except OSError:
             self._died("before it was called")
         if elapsed is None:

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -25,7 +26,7 @@ from brokers import (
 )
 
 from kforecast.bench.broker import processes_alive
-from kforecast.bench.broker.client import cancel
+from kforecast.bench.broker.client import cancel, wait
 from kforecast.bench.devices.cpu.lane import CpuLane
 from kforecast.bench.header.signature import signatures
 from kforecast.bench.languages.c import find_compiler
@@ -34,13 +35,14 @@ from kforecast.store import measurements, requests
 from kforecast.store.database import Store
 from kforecast.store.errors import DeviceError
 from kforecast.store.models import Kernel
+from kforecast.tools.measure import begin
 
 OLDER = """
 import sys
-from kforecast.bench.broker import begin, server, starting
-starting.fingerprint = server.fingerprint = lambda: "older"
+from kforecast.bench.broker import protocol
+protocol.fingerprint = lambda: "older"  # before anybody takes it from there
 """
-OLDER_BROKER = OLDER + "sys.exit(begin.main('cpu'))"
+OLDER_BROKER = OLDER + "from kforecast.bench.broker import begin; sys.exit(begin.main('cpu'))"
 OLDER_CLIENT = OLDER + "from kforecast.app.main import main; main()"
 
 
@@ -227,6 +229,30 @@ def test_a_client_with_another_compiler_gets_what_that_one_compiles(
         names = [kernels_of_store.resolve(store, one.kernel_id).toolchain for one in measurements.find(store)]
     assert "gcc 99.1.0" in names
     assert len(set(names)) == 2
+    assert broker_pid() not in (None, serving)
+
+
+def test_a_request_waits_for_the_broker_that_its_client_has_yet_to_start(
+    kernels: Kernels, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The broker that serves looks into the queue by itself, too: it could be faster than the client that retires it,
+    and has not the compiler.
+    """
+    assert ask(kernels.quick).verdict == "ok"
+    serving = broker_pid()
+    other = tmp_path / "other-cc"
+    other.write_text('#!/bin/sh\n[ "$1" = --version ] && { echo "gcc 99.1.0"; exit 0; }\nexec gcc "$@"\n')
+    other.chmod(0o755)
+    monkeypatch.setenv("CC", str(other))
+    find_compiler.cache_clear()
+    try:
+        with Store.open() as store:
+            begun = begin(store, str(kernels.quick), client=processes_alive.owner_name("cli"), baseline="none")
+            time.sleep(2.5)  # its looks are a second apart
+            assert [one.state for one in requests.unfinished(store)] == ["queued"]
+            assert wait(store, begun.request, wait_s=60.0, on_progress=lambda text: None).state == "completed"
+    finally:
+        find_compiler.cache_clear()
     assert broker_pid() not in (None, serving)
 
 
