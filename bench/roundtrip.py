@@ -88,7 +88,8 @@ def round_trip(
 ) -> int | None:
     """The nanoseconds from sending a packet until something can be read; None where nothing can by the deadline.
 
-    waiting: done now and then while nothing comes. Raises OSError where nobody is there to be sent to, Cancelled when `cancelled()` turns true.
+    waiting: done now and then while nothing comes.
+    Raises OSError where nobody is there to be sent to, Cancelled when `cancelled()` turns true.
     """
     answer = select.poll()
     answer.register(connection, select.POLLIN)

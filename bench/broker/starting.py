@@ -113,7 +113,8 @@ def connect(
 
     None where `deadline` (of `time.monotonic`) passes first. A broker that retires is waited for: it finishes its work.
     opens: asked of a broker that is to be started, whether it opens its device at once, in the device-only lane.
-    wanted: the fingerprint of this code and environment, where it was made just now. Raises InputError where the environment says of brokers what they cannot be, DeviceError where none can be started,
+    wanted: the fingerprint of this code and environment, where it was made just now.
+    Raises InputError where the environment says of brokers what they cannot be, DeviceError where none can be started,
     StoreError where it cannot use the store.
     """
     idle_s(), wanted_hands()  # here: what a broker says as it starts, only its log hears
