@@ -13,6 +13,7 @@ from pathlib import Path
 
 from .faults import Cancelled
 
+_STANDS_S, _LOOK_S = 1.0, 0.0001
 _SLICE_MS = 200
 """How often a long call looks whether it is still wanted; an answer ends the wait at once."""
 
@@ -26,11 +27,13 @@ class Standstill:
     def __init__(self, *, wanted: bool) -> None:
         self.number = 0
         self._wanted = wanted
-        self._stopped = self._stops_itself = self._thawed_late = False
+        self._process = 0
+        self._stopped = False
 
-    def stop_at_answer(self, connection: socket.socket) -> None:
+    def stop_at_answer(self, connection: socket.socket, process: int) -> None:
         """From now on the kernel stops the group in the moment that something is sent to `connection`, for whoever
         answers first and works afterwards: this process may get to look when that work is done, on a busy machine.
+        process: the one of the group that answers.
 
         Signal-driven I/O: fcntl(2), F_SETOWN and F_SETSIG. Where a sandbox has none, `freeze` alone stops it.
         """
@@ -42,23 +45,21 @@ class Standstill:
             fcntl.fcntl(connection, fcntl.F_SETFL, fcntl.fcntl(connection, fcntl.F_GETFL) | os.O_ASYNC)
         except OSError:
             return
-        self._stops_itself = True
+        self._process = process
 
     def freeze(self) -> None:
         if self._wanted:
             self._stopped = self.signal(signal.SIGSTOP)
 
     def thaw(self) -> None:
-        if self._stopped or self._stops_itself:
+        if self._process and self._stopped:
+            # Its answer may be here before its stop, if it had to wait for a processor just then: a stop that came
+            # after the next command would never end.
+            until = time.monotonic() + _STANDS_S
+            while not _stands(self._process) and time.monotonic() < until:
+                time.sleep(_LOOK_S)
+        if self._stopped:
             self._stopped = not self.signal(signal.SIGCONT)
-
-    def thaw_late(self) -> None:
-        """Undo a stop at an answer that arrived after the next command, as it may if who answered had to wait for a
-        processor just then. Once: who stops himself, and so at every call, has to be left to his deadline.
-        """
-        if self._stops_itself and not self._thawed_late and _is_stopped(self.number):
-            self._thawed_late = True
-            self.signal(signal.SIGCONT)
 
     def signal(self, number: int) -> bool:
         """Send a signal to the whole group; False where it has ended by itself: whoever asks it next will say so."""
@@ -71,12 +72,13 @@ class Standstill:
         return True
 
 
-def _is_stopped(process: int) -> bool:
+def _stands(process: int) -> bool:
+    """Whether the process stands still: stopped, or ended. Then it has left the call in which it answered."""
     try:
         stat = Path(f"/proc/{process}/stat").read_text()
     except OSError:
-        return False  # it has ended
-    return stat.rpartition(")")[2].split()[0] == "T"
+        return True
+    return stat.rpartition(")")[2].split()[0] in "TZX"
 
 
 def round_trip(
@@ -84,11 +86,9 @@ def round_trip(
     packet: bytes,
     deadline_s: float,
     cancelled: Callable[[], bool],
-    waiting: Callable[[], None] = lambda: None,
 ) -> int | None:
     """The nanoseconds from sending a packet until something can be read; None where nothing can by the deadline.
 
-    waiting: done now and then while nothing comes.
     Raises OSError where nobody is there to be sent to, Cancelled when `cancelled()` turns true.
     """
     answer = select.poll()
@@ -102,7 +102,6 @@ def round_trip(
             raise Cancelled
         if end - begin > deadline_s * 1e9:
             return None
-        waiting()
         answered = answer.poll(_SLICE_MS)
         end = time.perf_counter_ns()
     return end - begin

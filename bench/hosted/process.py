@@ -174,7 +174,7 @@ class CandidateProcess:
         self._receive(load_deadline_s, "loading")
         self._group.freeze()
         if not self._gpu:  # there a glance, and not the answer, ends a call
-            self._group.stop_at_answer(self._socket)
+            self._group.stop_at_answer(self._socket, self._pid)
 
     # -- calls ---------------------------------------------------------------------------------------------------
 
@@ -214,7 +214,7 @@ class CandidateProcess:
         packet = wire.COMMAND.pack(operation, self._sequence, case) + more
         self._group.thaw()
         try:
-            elapsed = round_trip(self._socket, packet, deadline_s, self._cancelled, self._group.thaw_late)
+            elapsed = round_trip(self._socket, packet, deadline_s, self._cancelled)
         except OSError:
             self._died("before it was called")
         if elapsed is None:

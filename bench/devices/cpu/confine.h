@@ -11,6 +11,7 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <sched.h>
+#include <signal.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -76,7 +77,7 @@ static int confine_files(const char *readable, const char *writable, int execute
     return failed ? 0 : version;
 }
 
-enum { FILTER_LIMIT = 256, NUMBER = 0, ARCHITECTURE = 4, ARGUMENT = 16, SECOND_ARGUMENT = 24 };
+enum { FILTER_LIMIT = 512, NUMBER = 0, ARCHITECTURE = 4, ARGUMENT = 16, SECOND_ARGUMENT = 24, THIRD_ARGUMENT = 32 };
 struct filter { struct sock_filter code[FILTER_LIMIT]; unsigned short size; };
 
 static void emit(struct filter *f, uint16_t code, uint32_t k, uint8_t yes, uint8_t no) {
@@ -97,6 +98,26 @@ static void only_for(struct filter *f, int number, uint32_t a, uint32_t b) {
     emit(f, BPF_JMP | BPF_JEQ | BPF_K, b, 1, 0);
     emit(f, BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM, 0, 0);
     emit(f, BPF_LD | BPF_W | BPF_ABS, NUMBER, 0, 0);
+}
+
+/* Refused where the low half of the argument at this offset is `value`; ends with the number in the accumulator again. */
+static void not_with(struct filter *f, int number, uint32_t argument, uint32_t value) {
+    emit(f, BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)number, 0, 4);
+    emit(f, BPF_LD | BPF_W | BPF_ABS, argument, 0, 0);
+    emit(f, BPF_JMP | BPF_JEQ | BPF_K, value, 0, 1);
+    emit(f, BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM, 0, 0);
+    emit(f, BPF_LD | BPF_W | BPF_ABS, NUMBER, 0, 0);
+}
+
+/* Who is stopped between calls may not continue himself: neither by a signal, nor by one that a timer or a descriptor
+ * sends. */
+static void stays_stopped(struct filter *f) {
+    not_with(f, SYS_kill, SECOND_ARGUMENT, SIGCONT);
+    not_with(f, SYS_tgkill, THIRD_ARGUMENT, SIGCONT);
+    not_with(f, SYS_rt_tgsigqueueinfo, THIRD_ARGUMENT, SIGCONT);
+    not_with(f, SYS_fcntl, SECOND_ARGUMENT, 10 /* F_SETSIG */);
+    refuse(f, SYS_timer_create, EPERM);
+    refuse(f, SYS_mq_notify, EPERM);
 }
 
 #if defined __x86_64__
@@ -171,6 +192,7 @@ static int confine_calls(int alone, int driver) {
         only_for(&f, SYS_tgkill, own, own);
         only_for(&f, SYS_rt_tgsigqueueinfo, own, own);
         only_for(&f, SYS_prlimit64, 0, own);
+        stays_stopped(&f);
         emit(&f, BPF_JMP | BPF_JEQ | BPF_K, SYS_clone, 0, 4);
         emit(&f, BPF_LD | BPF_W | BPF_ABS, ARGUMENT, 0, 0);
         emit(&f, BPF_JMP | BPF_JSET | BPF_K, CLONE_THREAD, 1, 0);

@@ -32,6 +32,7 @@ _END_MS = 2000
 
 _HEAD, _REGION, _LAUNCH, _ARGUMENT = (struct.Struct(text) for text in ("=II4096s", "=QQQQII", "=64sII", "=IIQ"))
 _COMMAND, _REPLY = struct.Struct("=II"), struct.Struct("=IIqQ256s")
+_CREDENTIALS = struct.Struct("3i")
 _CALL, _NOTHING, _END = 1, 2, 3
 _READY, _DONE, _FAULT, _LOAD_FAILED, _CONFINED, _GROUP = 1, 2, 3, 4, 5, 6
 
@@ -47,6 +48,8 @@ class _Reply(NamedTuple):
     number: int
     address: int
     text: str
+    pid: int
+    """Of who sent it, as the system says."""
 
 
 @dataclass(frozen=True)
@@ -83,6 +86,7 @@ class CandidateProcess:
         self._stdout = tempfile.TemporaryFile(dir=self._home.name)  # noqa: SIM115  closed in close()
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._socket = ours
+        ours.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
         self._poll = select.poll()
         self._poll.register(ours, select.POLLIN)
         self._sequence = 0
@@ -149,10 +153,11 @@ class CandidateProcess:
             self._died("before it was ready")
         # Both are said before any untrusted code runs, hence first: what comes later could be forged.
         self._group.number = self._receive(_START_DEADLINE_S, "starting").number or self._process.pid
-        self.isolation = self._receive(_START_DEADLINE_S, "starting").text
+        confined = self._receive(_START_DEADLINE_S, "starting")
+        self.isolation = confined.text
         self._base = self._receive(_START_DEADLINE_S, "loading").address
         self._group.freeze()
-        self._group.stop_at_answer(self._socket)
+        self._group.stop_at_answer(self._socket, confined.pid)
 
     def call(self, deadline_s: float) -> int:
         """Run the kernel once. Returns the parent's wall nanoseconds from command to answer, round trip included.
@@ -178,7 +183,7 @@ class CandidateProcess:
         packet = _COMMAND.pack(op, self._sequence)
         self._group.thaw()
         try:
-            elapsed = round_trip(self._socket, packet, deadline_s, self._cancelled, self._group.thaw_late)
+            elapsed = round_trip(self._socket, packet, deadline_s, self._cancelled)
         except OSError:
             self._died("before it was called")
         if elapsed is None:
@@ -201,9 +206,9 @@ class CandidateProcess:
         if not self._poll.poll(int(deadline_s * 1e3)):
             self._overdue(deadline_s)
         try:
-            data = self._socket.recv(_REPLY.size)
+            data, ancillary, _, _ = self._socket.recvmsg(_REPLY.size, socket.CMSG_LEN(_CREDENTIALS.size))
         except OSError:
-            data = b""
+            data, ancillary = b"", []
         if len(data) != _REPLY.size:
             self._died(f"while {doing}")
         kind, sequence, number, address, raw = _REPLY.unpack(data)
@@ -214,7 +219,8 @@ class CandidateProcess:
             output = self.output()
             self.close()
             raise KernelFault("crashed", self._explain(int(number), address), output)
-        return _Reply(kind, sequence, number, address, text)
+        pid = _CREDENTIALS.unpack(ancillary[0][2])[0] if ancillary else 0
+        return _Reply(kind, sequence, number, address, text, pid)
 
     def _died(self, when: str) -> NoReturn:
         """The socket closed: say how the process ended."""
