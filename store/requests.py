@@ -15,7 +15,7 @@ from typing import Any, Literal
 from pydantic import ValidationError
 
 from . import measurements
-from .clock import seconds_ago, utc_now
+from .clock import utc_now
 from .database import Store
 from .errors import InputError
 from .identity import new_id
@@ -24,9 +24,6 @@ from .rows import unreadable
 
 MAX_ATTEMPTS = 3
 """How often a request is begun before the loss of its owner becomes its own failure."""
-
-LEFT_S = 30.0
-"""How long a broker leaves a request to one of another kind, which the client that asked is about to start."""
 
 _NEXT_SEQ = "seq = (SELECT max(seq) + 1 FROM requests)"
 _JSON_COLUMNS = ("payload", "error")
@@ -70,31 +67,32 @@ def enqueue(
     return first
 
 
-def claim_next(store: Store, device: str, owner: str, *, broker: str = "") -> Request | None:
-    """Begin the next request of a device: it is `working`, owned by `owner`, with one attempt more. None: none waits.
+def queue(store: Store, device: str, *, limit: int) -> list[Request]:
+    """What waits for a device, in the order of turns, at most `limit` of it.
 
-    Fair: the client served longest ago comes first (who never was, before all others), its oldest request first.
-    broker: the kind of broker that asks ("": any). Requests whose payload names another in `broker` are left to that
-    one for `LEFT_S` seconds.
+    Fair: the client served longest ago comes first (who never was, before all others), its oldest request first; then
+    the others one each, and so on in rounds.
     """
-    with store.write() as db:
-        row = db.execute(
-            """SELECT (SELECT id FROM requests WHERE ordinal = first) AS id
-               FROM (SELECT client, min(ordinal) AS first FROM requests
-                     WHERE state = 'queued' AND device = :device
-                       AND (:broker = '' OR created_at < :left
-                            OR coalesce(json_extract(payload, '$.broker'), '') IN ('', :broker))
-                     GROUP BY client) AS waiting
-               ORDER BY (SELECT coalesce(max(turn), 0) FROM requests
-                         WHERE device = :device AND client = waiting.client), first
-               LIMIT 1""",
-            {"device": device, "broker": broker, "left": seconds_ago(LEFT_S)},
-        ).fetchone()
-        return None if row is None else _begin(db, row["id"], owner)
+    rows = store.read(
+        """WITH clients AS MATERIALIZED (
+             SELECT client, min(ordinal) AS first,
+               (SELECT coalesce(max(turn), 0) FROM requests WHERE device = ?1 AND client = waiting.client) AS turn
+             FROM requests AS waiting WHERE state = 'queued' AND device = ?1 GROUP BY client),
+           rounds AS (
+             SELECT id, client, row_number() OVER (PARTITION BY client ORDER BY ordinal) AS round
+             FROM requests WHERE state = 'queued' AND device = ?1)
+           SELECT requests.* FROM rounds JOIN clients USING (client) JOIN requests USING (id)
+           ORDER BY round, clients.turn, clients.first
+           LIMIT ?2""",
+        (device, limit),
+    )
+    return [_noun(row) for row in rows]
 
 
 def claim(store: Store, request_id: str, owner: str) -> Request | None:
-    """Begin this request out of turn, as `claim_next` does; None where it is not queued (any more)."""
+    """Begin this request: it is `working`, owned by `owner`, with one attempt more; its client had its turn. None where
+    it is not queued (any more).
+    """
     with store.write() as db:
         return _begin(db, request_id, owner) if _get(db, request_id).state == "queued" else None
 
@@ -203,7 +201,10 @@ def requeue_lost(store: Store, device: str, owner_is_alive: Callable[[str], bool
 
 
 def position(store: Store, request_id: str) -> int | None:
-    """How many queued requests of its device will be begun before it (0: it is next); None if it is not queued."""
+    """Its place in the `queue` of its device (0: it is next); None if it is not queued.
+
+    A broker may begin requests of the same client in another order, and leaves those that wait for another broker.
+    """
     with store.snapshot() as db:
         request = _get(db, request_id)
         if request.state != "queued":

@@ -27,11 +27,11 @@ from ...store.models import Request
 from ...store.paths import STORE_VARIABLE
 from ..faults import Cancelled
 from .lines import Lines
-from .matching import Matching, Waiting
-from .needs import Needs, needs_of
+from .matching import Matching
 from .protocol import log_path
 from .service import Service
 from .shares import sharers_of
+from .waiting import Queue
 
 if TYPE_CHECKING:
     from ..devices.cuda.ahead import StartedAhead
@@ -48,7 +48,8 @@ class Hands:
 
     The first hand is this process itself. The others are processes of their own, `count` as well, started when requests
     wait; once there are some, they are preferred, as this process has the queue to see to, and whoever times should not
-    wait for its interpreter. on_progress, cancelled, started: as a Service's. others: the hands but the first.
+    wait for its interpreter. on_progress, cancelled, started: as a Service's. kind: the fingerprint of the broker, whose
+    requests are its own (`Queue`). on_hand: told when a hand was started. others: the hands but the first.
     """
 
     def __init__(
@@ -60,12 +61,16 @@ class Hands:
         on_progress: Callable[[str, str], None] = lambda request_id, text: None,
         cancelled: Callable[[str], bool] = lambda request_id: False,
         started: StartedAhead | None = None,
+        *,
+        kind: str = "",
+        on_hand: Callable[[], None] = lambda: None,
     ) -> None:
         self.count = count
         self._most_others = sharers_of(count) - 1
         self.first = Service(store, device, owner, on_progress, cancelled, sharers_of(count), started)
         self._busy = 0
-        self._waiting: list[Waiting] = []
+        self._queue = Queue(store, device, kind, count, self.first)
+        self._on_hand = on_hand
         self._idle: list[Service | Hand] = [self.first]
         self._matching: Matching[Service | Hand] = Matching(self.first)
         self.others: list[Hand] = []
@@ -74,15 +79,37 @@ class Hands:
         self._starting = self._closing = False
         self._not_before = 0.0
 
-    def work_off(self, request: Request) -> None:
-        """As `Service.work_off`, on a hand that is free (`Matching`). A hand that dies fails the request it had."""
-        if self.count > 1:
-            self.first.compile_first(request)  # before a hand is taken, which would wait for it
-        hand = self._take(request)
+    def next(self) -> tuple[Request, Service | Hand] | None:
+        """Begin the request that is measured next, for the hand that it gets (`Matching`); both are for `work_off`.
+        None where nothing waits that a hand could measure now. Raises StoreError.
+        """
+        with self._free:
+            while self._busy < self.count and not self._closing:
+                waiting = self._queue.look()
+                pair = self._matching.next(waiting, self._idle)
+                if pair is None:
+                    if not self._idle and any(not one.needs.hosted for one in waiting):
+                        self._start_another()
+                    break
+                one, hand = pair
+                begun = requests.claim(self.first.store, one.id, self.first.owner)
+                if begun is None:
+                    continue  # cancelled just now
+                self._matching.given(one, hand, waiting, self._idle)
+                self._queue.compile_ahead(one)
+                self._idle.remove(hand)
+                self._busy += 1
+                return begun, hand
+        return None
+
+    def work_off(self, request: Request, hand: Service | Hand) -> None:
+        """As `Service.work_off`, on the hand that `next` gave. One that dies fails the request it had."""
         try:
+            if self.count > 1:
+                self.first.compile_first(request)
             hand.work_off(request)
         finally:
-            self._give_back(hand)
+            self.give_back(hand)
 
     def open_ahead(self) -> None:
         """As `Service.open_ahead`, on the first hand."""
@@ -112,33 +139,8 @@ class Hands:
         self._starter.shutdown()
         self.first.close()
 
-    def _take(self, request: Request) -> Service | Hand:
-        mine = Waiting(needs_of(self.first.store, request) if self.count > 1 else Needs())
-        told = False
-        with self._free:
-            self._waiting.append(mine)
-            try:
-                while True:
-                    if self._closing or self.first.cancelled(request.id):
-                        raise Cancelled
-                    pair = self._matching.next(self._waiting, self._idle) if self._busy < self.count else None
-                    if pair is not None and pair[0] is mine:
-                        self._matching.given(*pair, self._waiting)
-                        self._idle.remove(pair[1])
-                        self._busy += 1
-                        return pair[1]
-                    if not self._idle and not mine.needs.hosted:
-                        self._start_another()
-                    if not told:
-                        self.first.tell(request, f"waiting for one of {self.count} hands")
-                        told = True
-                    self._free.wait(_LOOK_S)
-            finally:
-                self.first.forget(request)
-                self._waiting.remove(mine)
-                self._free.notify_all()  # whose turn it is now
-
-    def _give_back(self, hand: Service | Hand) -> None:
+    def give_back(self, hand: Service | Hand) -> None:
+        """The hand is free again; one that died is forgotten."""
         dead = isinstance(hand, Hand) and not hand.alive
         with self._free:
             self._busy -= 1
@@ -180,6 +182,7 @@ class Hands:
                 self.others.append(hand)
                 self._idle.append(hand)
             self._free.notify_all()
+        self._on_hand()
 
 
 class Hand:

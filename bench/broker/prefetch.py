@@ -45,6 +45,11 @@ class Prefetch:
             self._asked[kernel.id] = self._threads.submit(self._compile, kernel, task)
         return True
 
+    def is_asked(self, kernel_id: str) -> bool:
+        """Whether it was asked to compile this kernel and is not done."""
+        with self._mutex:
+            return kernel_id in self._asked
+
     def settle(self, kernel_id: str) -> None:
         """To be called before compiling a kernel oneself: waits where its compilation runs, drops it where it only
         waits.

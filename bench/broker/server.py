@@ -1,5 +1,5 @@
-"""The broker's process: one per user, device, store. Threads, more than there are hands, work off the queue, the main
-thread the socket.
+"""The broker's process: one per user, device, store. A thread for each hand works off the queue, the main thread the
+socket.
 """
 
 from __future__ import annotations
@@ -21,12 +21,13 @@ from ...store.errors import KforecastError
 from ...store.models import Request
 from ..faults import Cancelled
 from . import processes_alive
-from .hands import Hands
+from .hands import Hand, Hands
 from .protocol import address, fingerprint, idle_s, socket_path
 from .shares import hands_for
 
 if TYPE_CHECKING:
     from ..devices.cuda.ahead import StartedAhead
+    from .service import Service
 
 _TICK_S = 1.0
 _GRACE_S = 1.0
@@ -51,14 +52,24 @@ class Broker:
         self.owner = processes_alive.owner_name("broker")
         self._path = socket_path(device, self.store.path)
         count, self._idle_s = hands_for(device), idle_s()
-        self._hands = Hands(self.store, device, self.owner, count, self._on_progress, self._is_cancelled, started)
+        self._work = threading.Event()
+        self._hands = Hands(
+            self.store,
+            device,
+            self.owner,
+            count,
+            self._on_progress,
+            self._is_cancelled,
+            started,
+            kind=self._fingerprint,
+            on_hand=self._work.set,
+        )
         self._selector = selectors.DefaultSelector()
         self._clients: dict[socket.socket, _Client] = {}
         self._lines: list[str] = []
         self._mutex = threading.Lock()
         self._cancelled: set[str] = set()
         self._forsaken: dict[str, float] = {}
-        self._work = threading.Event()
         self._wake_read, self._wake_write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         self._ending = False
         self._retiring = False
@@ -66,10 +77,8 @@ class Broker:
         self._last_active = time.monotonic()
         self._busy: set[str] = set()
         self._asked = False
-        # With several hands, others compile meanwhile, and wait for the hand that suits them best.
-        self._workers = 3 * count if count > 1 else 1
         # All leave together: the device's helper processes are killed with the thread that started them.
-        self._leaving = threading.Barrier(self._workers, action=self._end)
+        self._leaving = threading.Barrier(count, action=self._end)
 
     # -- the main thread -----------------------------------------------------------------------------------------
 
@@ -83,7 +92,7 @@ class Broker:
         self._selector.register(self._wake_read, selectors.EVENT_READ, "wake")
         workers = [
             threading.Thread(target=self._worker, args=(self._opens and n == 0,), name=f"kforecast-{n}", daemon=True)
-            for n in range(self._workers)
+            for n in range(self._hands.count)
         ]
         for worker in workers:
             worker.start()
@@ -194,7 +203,8 @@ class Broker:
         if self._busy or self._clients:
             self._last_active = now
         elif now - self._last_active > (self._idle_s if self._asked else min(self._idle_s, _UNASKED_S)):
-            self._end()
+            if not requests.queue(self.store, self.device, limit=1):
+                self._end()
 
     def _retire(self) -> None:
         """Let the next broker, of other code or environment, take the queue: finish what runs, take nothing more."""
@@ -223,17 +233,18 @@ class Broker:
                 self._hands.open_ahead()
             while not (self._ending or self._retiring):
                 self._work.clear()
-                request = requests.claim_next(self.store, self.device, self.owner, broker=self._fingerprint)
-                if request is None:
+                found = self._hands.next()
+                if found is None:
                     # A client whose wake was lost, and what another process began and left, is found within a tick.
                     if not requests.requeue_lost(self.store, self.device, processes_alive.is_alive):
                         self._work.wait(_TICK_S)
                     continue
+                request, hand = found
                 self._asked = True
                 self._work.set()  # there may be more, for other threads that wait
                 self._busy.add(request.id)
                 try:
-                    self._work_off(request)
+                    self._work_off(request, hand)
                 finally:
                     self._busy.discard(request.id)
                 self._cancelled.discard(request.id)
@@ -245,12 +256,13 @@ class Broker:
             self._wake()
             self._leaving.wait()
 
-    def _work_off(self, request: Request) -> None:
+    def _work_off(self, request: Request, hand: Service | Hand) -> None:
         if not self._is_wanted(request):
+            self._hands.give_back(hand)
             requests.cancel(self.store, request.id)
             return
         try:
-            self._hands.work_off(request)
+            self._hands.work_off(request, hand)
         except Cancelled:
             if self._ending and request.id not in self._cancelled:
                 requests.requeue_lost(self.store, self.device, lambda owner: owner != self.owner)

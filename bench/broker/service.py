@@ -77,7 +77,7 @@ class Service:
                 job,
                 lane,
                 device_lock=lambda: self._lock(request, lane, self._turns.get(hosted)),
-                progress=lambda text: self.tell(request, text),
+                progress=lambda text: self._progress(request, text),
                 cancelled=lambda: self.cancelled(request.id),
                 checked_before=self._checked,
             )
@@ -87,7 +87,7 @@ class Service:
         except KforecastError as error:
             requests.fail(self.store, request.id, error.as_dict(), owner=self.owner)
         finally:
-            self.forget(request)
+            self._telling.forget(request.id)
 
     def work_off(self, request: Request) -> None:
         """As `run`, but a fault of ours in one measurement fails that one alone: whatever state the device's helpers
@@ -122,11 +122,18 @@ class Service:
             with self._held(lane, turns, f"get ready for {self.owner}", lambda: self.cancelled("")):
                 lane.get_ready()
 
-    def compile_ahead(self, request: Request) -> None:
-        """Compile the kernel of a request that waits, where the device is open and that leaves the times alone."""
+    def compile_ahead(self, request: Request) -> bool:
+        """Compile the kernel of a request that waits, where that leaves the times alone. False: the device is not open
+        yet, ask again.
+        """
         ahead, kernel = self._to_compile(request)
         if ahead is not None and kernel is not None:
             ahead.ask(kernel, tasks.get(self.store, kernel.task_id))
+        return ahead is not None
+
+    def is_compiling(self, request: Request) -> bool:
+        """Whether the kernel of a request that waits is being compiled, or soon will be."""
+        return self._ahead is not None and self._ahead.is_asked(str(request.payload.get("kernel_id")))
 
     def compile_first(self, request: Request) -> None:
         """As `compile_ahead`, and return when it is compiled: the compilers of this process are warm, those of another
@@ -140,16 +147,6 @@ class Service:
         ahead = self._ahead
         kernel = None if ahead is None else kernels.get(self.store, str(request.payload.get("kernel_id")))
         return ahead, None if kernel is None or runs_hosted(kernel.language) else kernel
-
-    def tell(self, request: Request, text: str) -> None:
-        """What is being done for a request now. Raises Cancelled where it is no longer this owner's."""
-        self.on_progress(request.id, text)
-        if not self._telling.tell(request.id, text):
-            raise Cancelled
-
-    def forget(self, request: Request) -> None:
-        """Write down nothing more of what was told."""
-        self._telling.forget(request.id)
 
     def close(self) -> None:
         """End the device's helper processes, once nobody measures."""
@@ -209,6 +206,11 @@ class Service:
                     yield held
         finally:
             self._turn.release()
+
+    def _progress(self, request: Request, text: str) -> None:
+        self.on_progress(request.id, text)
+        if not self._telling.tell(request.id, text):
+            raise Cancelled
 
     def _as_fault(self, error: Exception) -> dict[str, str | int | None]:
         refused = refused_by_system(error)

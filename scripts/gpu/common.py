@@ -14,9 +14,11 @@ import platform
 import statistics
 import subprocess
 import sys
+import threading
 import time
 import traceback
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Future
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal
@@ -90,7 +92,7 @@ class Bench:
     """One store, one device, a broker's hands for it. Measures as a broker does, and says what went wrong instead of
     raising.
 
-    hands: how many measure at once; a thread for each may call `measure`.
+    hands: how many measure at once; any number of threads may call `measure`.
     """
 
     def __init__(self, device: str, *, hands: int = 1) -> None:
@@ -99,8 +101,15 @@ class Bench:
         self.language: Literal["c", "cuda"] = "cuda" if self.kind == "cuda" else "c"
         self.store = Store.open()
         self._owner = processes_alive.owner_name("script")
-        self.hands = Hands(self.store, device, self._owner, hands)
+        self._work = threading.Event()
+        self.hands = Hands(self.store, device, self._owner, hands, on_hand=self._work.set)
         self.service = self.hands.first
+        self._closed = False
+        self._ends: dict[str, Future[None]] = {}
+        # As long as the bench: the device's helper processes are killed with the thread that started them.
+        self._workers = [threading.Thread(target=self._worker, daemon=True) for _ in range(hands)]
+        for worker in self._workers:
+            worker.start()
 
     @property
     def lane(self) -> Lane:
@@ -129,9 +138,10 @@ class Bench:
             asked = requests.enqueue(
                 self.store, device=self.device, payload=payload.model_dump(mode="json"), client=self._owner
             )
-            claimed = requests.claim(self.store, asked.id, self._owner)
-            assert claimed is not None
-            self.hands.work_off(claimed)
+            end = self._ends.setdefault(asked.id, Future())
+            self._work.set()
+            end.result()
+            del self._ends[asked.id]
             ended = requests.get(self.store, asked.id)
             assert ended is not None
             found = None if ended.result_id is None else measurements.get(self.store, ended.result_id)
@@ -140,6 +150,23 @@ class Bench:
             traceback.print_exc(file=sys.stderr)
             self.close_device()
             return f"{type(error).__name__}: {error}"
+
+    def _worker(self) -> None:
+        while not self._closed:
+            self._work.clear()
+            begun = self.hands.next()
+            if begun is None:
+                self._work.wait(1.0)
+                continue
+            self._work.set()  # there may be more, for other threads that wait
+            request, hand = begun
+            end = self._ends.setdefault(request.id, Future())
+            try:
+                self.hands.work_off(request, hand)
+            except Exception as error:  # noqa: BLE001  whoever waits is told
+                end.set_exception(error)
+            else:
+                end.set_result(None)
 
     def compile_ahead(self, kernel: Kernel) -> None:
         """Compile a kernel on another core while others are measured."""
@@ -168,6 +195,10 @@ class Bench:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._closed = True
+        self._work.set()
+        for worker in self._workers:
+            worker.join()
         self.hands.close()
         self.store.close()
 

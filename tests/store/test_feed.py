@@ -40,7 +40,7 @@ def test_a_request_that_moves_on_is_seen_again(store: Store, feed: Feed) -> None
     ask(store)
     other = ask(store)
     states = [[one.state for one in feed.poll().rows["requests"]]]
-    requests.claim_next(store, "cpu", "broker-1")
+    requests.claim(store, requests.queue(store, "cpu", limit=1)[0].id, "broker-1")
     states.append([one.state for one in feed.poll().rows["requests"]])
     requests.cancel(store, other)
     states.append([one.state for one in feed.poll().rows["requests"]])

@@ -17,13 +17,18 @@ from kforecast.store.models import Kernel, Measurement, Request
 MakeMeasurement = Callable[..., Measurement]
 
 
-def ask(store: Store, client: str = "cli:1", device: str = "cpu", broker: str = "", **changes: Any) -> Request:
-    payload = {"kernel_id": "k_1"} | ({"broker": broker} if broker else {})
-    return requests.enqueue(store, device=device, payload=payload, client=client, **changes)
+def ask(store: Store, client: str = "cli:1", device: str = "cpu", **changes: Any) -> Request:
+    return requests.enqueue(store, device=device, payload={"kernel_id": "k_1"}, client=client, **changes)
+
+
+def begin_next(store: Store, device: str = "cpu", owner: str = "broker-1") -> Request | None:
+    """Begin the first of the queue, as a broker of one hand does."""
+    rows = requests.queue(store, device, limit=1)
+    return requests.claim(store, rows[0].id, owner) if rows else None
 
 
 def claimed(store: Store, device: str = "cpu", owner: str = "broker-1") -> Request:
-    request = requests.claim_next(store, device, owner)
+    request = begin_next(store, device, owner)
     assert request is not None
     return request
 
@@ -47,7 +52,7 @@ def test_a_request_is_queued_worked_on_and_answered(
     assert (done.state, done.result_id, done.owner, done.progress) == ("completed", answer.id, None, "")
     assert done.finished_at is not None
     assert measurements.get(store, answer.id) == answer
-    assert requests.claim_next(store, "cpu", "broker-1") is None
+    assert begin_next(store, "cpu") is None
 
 
 def test_clients_take_turns_and_each_is_served_in_order(store: Store) -> None:
@@ -78,27 +83,8 @@ def test_a_request_can_be_begun_out_of_turn_but_only_once(store: Store) -> None:
 
 def test_devices_have_queues_of_their_own(store: Store) -> None:
     ask(store, device="cpu")
-    assert requests.claim_next(store, "cuda:0", "broker-1") is None
+    assert begin_next(store, "cuda:0") is None
     assert claimed(store, "cpu").device == "cpu"
-
-
-def test_a_request_is_left_to_the_broker_that_its_client_starts(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    """But not for ever: that client may have died before it started one."""
-    other, own, any_ = (ask(store, broker=kind) for kind in ("new", "old", ""))
-
-    def next_of(kind: str) -> str | None:
-        found = requests.claim_next(store, "cpu", "broker-1", broker=kind)
-        return None if found is None else found.id
-
-    assert [next_of("old"), next_of("old"), next_of("old")] == [own.id, any_.id, None]
-    assert requests.get(store, other.id).attempts == 0  # type: ignore[union-attr]
-    monkeypatch.setattr(requests, "LEFT_S", -1.0)
-    assert next_of("old") == other.id
-
-
-def test_who_does_not_say_what_kind_he_is_takes_all(store: Store) -> None:
-    request = ask(store, broker="new")
-    assert claimed(store).id == request.id
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -108,14 +94,17 @@ def test_position_is_the_number_of_claims_before_a_request(store: Store, script:
         requests.cancel(store, row.id)
     for step in script:
         if step == "claim":
-            requests.claim_next(store, "cpu", "broker-1")
+            begin_next(store, "cpu")
         else:
             ask(store, step)
     expected = {one.id: requests.position(store, one.id) for one in requests.unfinished(store) if one.state == "queued"}
+    order = [one.id for one in requests.queue(store, "cpu", limit=100)]
+    assert [one.id for one in requests.queue(store, "cpu", limit=3)] == order[:3]
     served: list[str] = []
-    while (request := requests.claim_next(store, "cpu", "broker-1")) is not None:
+    while (request := begin_next(store, "cpu")) is not None:
         served.append(request.id)
     assert expected == {id_: place for place, id_ in enumerate(served)}
+    assert order == served
 
 
 def test_only_what_waits_has_a_position(store: Store) -> None:
@@ -212,7 +201,7 @@ def test_a_request_that_loses_its_owner_three_times_fails(store: Store) -> None:
     assert failed.error is not None
     assert failed.error["error"] == "DeviceError"
     assert "3 times" in failed.error["what"]
-    assert requests.claim_next(store, "cpu", "broker-1") is None
+    assert begin_next(store, "cpu") is None
 
 
 def test_a_failure_is_kept_as_data(store: Store) -> None:

@@ -119,7 +119,7 @@ def test_progress_of_a_request_is_no_news_but_its_state_is(store: Store, followe
     follower.poll()
     asked = requests.enqueue(store, device="cpu", payload={}, client="c")
     seen = states(follower.poll())
-    requests.claim_next(store, "cpu", "broker-1")
+    requests.claim(store, requests.queue(store, "cpu", limit=1)[0].id, "broker-1")
     seen += states(follower.poll())
     requests.set_progress(store, asked.id, "broker-1", "timing block 3")
     assert follower.poll() == []

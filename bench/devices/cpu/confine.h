@@ -192,7 +192,7 @@ static int confine_calls(int alone, int driver) {
         only_for(&f, SYS_tgkill, own, own);
         only_for(&f, SYS_rt_tgsigqueueinfo, own, own);
         only_for(&f, SYS_prlimit64, 0, own);
-        stays_stopped(&f);
+        if (!driver) stays_stopped(&f); /* on a device nothing is stopped between calls */
         emit(&f, BPF_JMP | BPF_JEQ | BPF_K, SYS_clone, 0, 4);
         emit(&f, BPF_LD | BPF_W | BPF_ABS, ARGUMENT, 0, 0);
         emit(&f, BPF_JMP | BPF_JSET | BPF_K, CLONE_THREAD, 1, 0);

@@ -13,8 +13,8 @@ from kforecast.bench.broker.matching import MOST_PASSED, TASKS, Matching, Waitin
 from kforecast.bench.broker.needs import Needs
 
 
-def waits(*tasks: str) -> list[Waiting]:
-    return [Waiting(Needs(task)) for task in tasks]
+def waits(*tasks: str, client: str = "c") -> list[Waiting]:
+    return [Waiting(f"r_{number}", client, Needs(task)) for number, task in enumerate(tasks)]
 
 
 def matched(matching: Matching[str], waiting: list[Waiting], idle: list[str]) -> tuple[str, str] | None:
@@ -23,7 +23,7 @@ def matched(matching: Matching[str], waiting: list[Waiting], idle: list[str]) ->
     if pair is None:
         return None
     one, hand = pair
-    matching.given(one, hand, waiting)
+    matching.given(one, hand, waiting, idle)
     waiting.remove(one)
     idle.remove(hand)
     return one.needs.task_id, hand
@@ -77,7 +77,7 @@ def test_a_hand_remembers_its_last_tasks() -> None:
 
 
 def test_the_first_hand_is_for_what_is_hosted_and_for_want_of_others() -> None:
-    hosted, other = Waiting(Needs("t", hosted=True)), Waiting(Needs("t"))
+    hosted, other = Waiting("r_0", "c", Needs("t", hosted=True)), Waiting("r_1", "c", Needs("t"))
     matching: Matching[str] = Matching("first")
     assert matching.next([hosted, other], ["first", "a"]) == (hosted, "first")
     assert matching.next([hosted, other], ["a"]) == (other, "a")
@@ -87,28 +87,68 @@ def test_the_first_hand_is_for_what_is_hosted_and_for_want_of_others() -> None:
     assert matching.next([other], []) is None
 
 
-@given(st.lists(st.sampled_from("abcdefghijkl"), max_size=150), st.integers(1, 5), st.integers(1, 12))
-def test_every_request_is_served_and_in_order_within_its_task(tasks: list[str], hands: int, window: int) -> None:
-    """`window` requests wait at a time; hands become free in turn."""
+def test_what_is_hosted_waits_for_no_other_hand() -> None:
+    """Another hand knows its task, but could never measure it."""
+    matching = taught(a="t")
+    hosted = Waiting("r_0", "c", Needs("t", hosted=True))
+    assert matching.next([hosted, *waits("t", "t")], ["first", "a"]) == (hosted, "first")
+
+
+def test_what_only_the_first_hand_knows_waits_for_nobody() -> None:
+    matching = taught(first="t", a="u")
+    assert matched(matching, waits("t", "u"), ["a"]) == ("t", "a")
+
+
+def test_clients_have_their_turns_whatever_a_hand_knows() -> None:
+    matching = taught(a="t", b="u")
+    first, second = waits("u", client="one"), waits("t", client="another")
+    assert matched(matching, [*first, *second], ["a"]) == ("u", "a")
+
+
+def test_what_is_being_compiled_waits_where_something_else_can_be_measured() -> None:
+    matching = taught(a="t", b="u")
+    waiting = waits("t", "u", "u")
+    waiting[0].ready = waiting[2].ready = False
+    assert matched(matching, waiting, ["a"]) == ("u", "a")
+    assert matched(matching, waiting, ["a"]) == ("t", "a"), "nothing else is left: its hand waits"
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from("abcdefghijkl"), st.sampled_from("cd"), st.booleans()), max_size=120),
+    st.integers(1, 4),
+    st.integers(1, 12),
+    st.randoms(use_true_random=False),
+)
+def test_every_request_is_served_and_nobody_is_passed_for_long(
+    asked: list[tuple[str, str, bool]], hands: int, window: int, chance: random.Random
+) -> None:
+    """`window` requests wait at a time; `hands` are busy at most, and end in any order."""
     matching: Matching[int] = Matching(0)
-    queue, waiting = deque(enumerate(Waiting(Needs(task)) for task in tasks)), []
-    numbers: dict[Waiting, int] = {}
-    served: list[int] = []
-    for turn in range(len(tasks)):
+    queue = deque(Waiting(str(n), client, Needs(task, hosted)) for n, (task, client, hosted) in enumerate(asked))
+    waiting: list[Waiting] = []
+    idle, busy = list(range(hands + 1)), 0
+    served: list[Waiting] = []
+    while queue or waiting:
         while queue and len(waiting) < window:
-            number, one = queue.popleft()
-            numbers[one] = number
-            waiting.append(one)
-        pair = matching.next(waiting, [1 + turn % hands])
-        assert pair is not None, "a hand is free and somebody waits"
-        matching.given(*pair, waiting)
+            waiting.append(queue.popleft())
+        pair = matching.next(waiting, idle) if busy < hands else None
+        if pair is None:
+            assert busy, "hands are free and somebody waits"
+            freed = chance.choice([hand for hand in range(hands + 1) if hand not in idle])
+            idle.append(freed)
+            busy -= 1
+            continue
+        matching.given(*pair, waiting, idle)
         waiting.remove(pair[0])
-        served.append(numbers[pair[0]])
+        idle.remove(pair[1])
+        busy += 1
+        served.append(pair[0])
+        assert pair[1] == 0 or not pair[0].needs.hosted
         assert all(one.passed <= MOST_PASSED for one in waiting)
-    assert sorted(served) == list(range(len(tasks)))
-    for task in set(tasks):
-        of_task = [number for number in served if tasks[number] == task]
-        assert of_task == sorted(of_task)
+    assert len(served) == len(asked)
+    for kind in {(one.client, one.needs) for one in served}:
+        numbers = [int(one.id) for one in served if (one.client, one.needs) == kind]
+        assert numbers == sorted(numbers)
 
 
 @pytest.mark.parametrize(("window", "fewest", "most"), [(1, 15, 19), (6, 0, 12)])
@@ -125,7 +165,7 @@ def test_hands_keep_to_some_of_the_tasks(window: int, fewest: int, most: int) ->
             waiting += waits(f"t{rng.randrange(19)}")
         pair = matching.next(waiting, [rng.randint(1, 6)])
         assert pair is not None
-        matching.given(*pair, waiting)
+        matching.given(*pair, waiting, [pair[1]])
         waiting.remove(pair[0])
         served[pair[1]].append(pair[0].needs.task_id)
     assert fewest <= sum(len(set(tasks[-64:])) for tasks in served.values()) / 6 <= most

@@ -37,22 +37,29 @@ def test_kernels_beside_each_other_get_their_own_verdicts_and_the_device_is_give
         hands = Hands(store, "cuda:0", owner, 3)
         hands.get_ready()
 
-        def measured(path: Path) -> Measurement:
+        def asked(path: Path) -> str:
             named = load_file(path, Asked())
             remember(store, [named])
             payload = MeasurePayload(kernel_id=named.kernel.id, baseline_id=None, effort="quick", call_deadline_s=3.0)
-            asked = requests.enqueue(store, device="cuda:0", payload=payload.model_dump(mode="json"), client="test")
-            claimed = requests.claim(store, asked.id, owner)
-            assert claimed is not None
-            hands.work_off(claimed)
-            row = requests.get(store, asked.id)
+            data = payload.model_dump(mode="json")
+            return requests.enqueue(store, device="cuda:0", payload=data, client="test").id
+
+        def answer(name: str) -> Measurement:
+            row = requests.get(store, name)
             assert row is not None and row.result_id is not None, row
             found = measurements.get(store, row.result_id)
             assert found is not None
             return found
 
+        def work() -> None:
+            while (begun := hands.next()) is not None:
+                hands.work_off(*begun)
+
+        names = [asked(path) for path in 3 * paths]
         with ThreadPoolExecutor(3) as pool:
-            found = list(pool.map(measured, 3 * paths))
+            for done in [pool.submit(work) for _ in range(3)]:
+                done.result()
+        found = [answer(name) for name in names]
         assert all(hand.alive for hand in hands.others)
         hands.close()
     assert [hand.exit_code for hand in hands.others] == [0, 0, 0]

@@ -113,7 +113,7 @@ def test_a_profile_is_told_in_words(grown: Grown) -> None:
 def test_the_queue_in_the_order_of_beginning_and_who_holds_the_device(grown: Grown) -> None:
     for number in range(3):
         requests.enqueue(grown.store, device="cpu", payload={"kernel_id": kernel(0).id}, client=f"cli:{number}:1")
-    requests.claim_next(grown.store, "cpu", "broker-1")
+    requests.claim(grown.store, requests.queue(grown.store, "cpu", limit=1)[0].id, "broker-1")
     with device_lock("cpu-viewing", device="cpu", purpose="a test"):
         found = looked(reader(), grown)
     assert [(one.state, one.before) for one in found.queue] == [("working", None), ("queued", 0), ("queued", 1)]
