@@ -48,8 +48,8 @@ class Hands:
 
     The first hand is this process itself. The others are processes of their own, `count` as well, started when requests
     wait; once there are some, they are preferred, as this process has the queue to see to, and whoever times should not
-    wait for its interpreter. on_progress, cancelled, started: as a Service's. kind: the fingerprint of the broker, whose
-    requests are its own (`Queue`). on_hand: told when a hand was started. others: the hands but the first.
+    wait for its interpreter. on_progress, cancelled, started: as a Service's. kind: as a Queue's. on_hand: told when a
+    hand was started. others: the hands but the first.
     """
 
     def __init__(

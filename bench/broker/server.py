@@ -200,11 +200,11 @@ class Broker:
                     self._cancelled.add(request_id)
                     if row.state == "queued":
                         requests.cancel(self.store, request_id)
+        stays_s = self._idle_s if self._asked else min(self._idle_s, _UNASKED_S)
         if self._busy or self._clients:
             self._last_active = now
-        elif now - self._last_active > (self._idle_s if self._asked else min(self._idle_s, _UNASKED_S)):
-            if not requests.queue(self.store, self.device, limit=1):
-                self._end()
+        elif now - self._last_active > stays_s and not requests.queue(self.store, self.device, limit=1):
+            self._end()  # what is left to another broker now may be this one's in a moment
 
     def _retire(self) -> None:
         """Let the next broker, of other code or environment, take the queue: finish what runs, take nothing more."""
