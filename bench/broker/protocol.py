@@ -2,7 +2,8 @@
 
 Client to broker: `watch ID` (tell me about this request; if I vanish and it is not detached, cancel it), `leave ID` (I
 want it no more: cancel it now, unless it is detached or somebody else watches), `cancel ID`, `retire` (finish what you
-do, then end: a client of other code or with other compilers is here).
+do, then end: a client of other code or with other compilers is here). A request names the broker that its client wants;
+another one leaves it alone as long as that client waits.
 Broker to client: `hello FINGERPRINT PID` first, then `progress ID TEXT` and `done ID`.
 """
 
