@@ -44,10 +44,16 @@ _NEVER_ALONE: dict[str, tuple[int, ...]] = {
     "x86_64": (62, 200, 234, 129, 297, 59, 322, 112, 109, 57, 58),
     "aarch64": (129, 130, 131, 138, 240, 221, 281, 157, 154),
 }
+_FIRST, _SECOND = 16, 24  # where a call's arguments lie
 _SOCKET, _CONNECT = {"x86_64": 41, "aarch64": 198}, {"x86_64": 42, "aarch64": 203}
 _LOCAL, _WITHOUT_CONNECTION = 1, 2  # AF_UNIX; a bit of SOCK_DGRAM and SOCK_RAW, not of SOCK_STREAM and SOCK_SEQPACKET
 _CLONE = {"x86_64": 56, "aarch64": 220}
-_CLONE3, _CLONE_THREAD = 435, 0x00010000
+_CLONE3, _CLONE_VFORK, _CLONE_THREAD = 435, 0x00004000, 0x00010000
+# What one who is stopped between calls could continue himself by: a signal of a timer (timer_create), of a queue
+# (mq_notify), of a descriptor (fcntl), of the thread that started him (prctl).
+_CONTINUING = {"x86_64": (222, 244), "aarch64": (107, 184)}
+_FCNTL, _F_SETSIG = {"x86_64": 72, "aarch64": 25}, 10
+_PRCTL, _PR_SET_PDEATHSIG = {"x86_64": 157, "aarch64": 167}, 1
 _SECCOMP, _SPEC_ALLOW = {"x86_64": 317, "aarch64": 277}, 1 << 2
 
 
@@ -145,15 +151,27 @@ def _fence_calls(libc: ctypes.CDLL, alone: bool, driver: bool) -> bool:
     socket, connect = _SOCKET[platform.machine()], _CONNECT[platform.machine()]
     if driver:
         code += [step(_EQUAL, connect, 0, 1), step(_RETURN, _REFUSE)]
-        code += [step(_EQUAL, socket, 0, 6), step(_LOAD, 16), step(_EQUAL, _LOCAL, 0, 2), step(_LOAD, 24)]
+        code += [step(_EQUAL, socket, 0, 6), step(_LOAD, _FIRST), step(_EQUAL, _LOCAL, 0, 2)]
+        code += [step(_LOAD, _SECOND)]
         code += [step(_ANY_BIT, _WITHOUT_CONNECTION, 0, 1), step(_RETURN, _REFUSE), step(_LOAD, 0)]
     else:
         code += [step(_EQUAL, socket, 0, 1), step(_RETURN, _REFUSE)]
+    if alone and not driver:  # on a device nothing is stopped between calls
+        for number in _CONTINUING[platform.machine()]:
+            code += [step(_EQUAL, number, 0, 1), step(_RETURN, _REFUSE)]
+        # The low half of an argument; both architectures are little-endian.
+        for number, argument, value in (
+            (_FCNTL[platform.machine()], _SECOND, _F_SETSIG),
+            (_PRCTL[platform.machine()], _FIRST, _PR_SET_PDEATHSIG),
+        ):
+            code += [step(_EQUAL, number, 0, 4), step(_LOAD, argument), step(_EQUAL, value, 0, 1)]
+            code += [step(_RETURN, _REFUSE), step(_LOAD, 0)]
     if alone:
         code += [step(_EQUAL, _CLONE3, 0, 1), step(_RETURN, _MISSING)]
-        # The low half of the first argument, the flags; both architectures are little-endian.
-        code += [step(_EQUAL, _CLONE[platform.machine()], 0, 4), step(_LOAD, 16)]
-        code += [step(_ANY_BIT, _CLONE_THREAD, 1, 0), step(_RETURN, _REFUSE), step(_RETURN, _ALLOW)]
+        # Its flags. A stop that is handed to a thread that sleeps for the one it made (VFORK) reaches nobody.
+        code += [step(_EQUAL, _CLONE[platform.machine()], 0, 5), step(_LOAD, _FIRST)]
+        code += [step(_ANY_BIT, _CLONE_VFORK, 1, 0), step(_ANY_BIT, _CLONE_THREAD, 1, 0)]
+        code += [step(_RETURN, _REFUSE), step(_RETURN, _ALLOW)]
     code.append(step(_RETURN, _ALLOW))
     program = _Program(len(code), b"".join(code))
     # SPEC_ALLOW: on older kernels a filter would otherwise turn off speculation and slow down what is timed.

@@ -11,9 +11,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from .faults import Cancelled
+from .faults import Cancelled, KernelFault
 
-_STANDS_S, _LOOK_S = 1.0, 0.0001
+_STANDS_S, _LOOK_S = 10.0, 0.0001
+"""How long one who is stopped may take to stand still, on whatever machine, and between looks."""
 _SLICE_MS = 200
 """How often a long call looks whether it is still wanted; an answer ends the wait at once."""
 
@@ -39,25 +40,30 @@ class Standstill:
         """
         if not self._wanted or not self.number:
             return
+        self._process = process
         try:
             fcntl.fcntl(connection, fcntl.F_SETOWN, -self.number)
             fcntl.fcntl(connection, fcntl.F_SETSIG, signal.SIGSTOP)
             fcntl.fcntl(connection, fcntl.F_SETFL, fcntl.fcntl(connection, fcntl.F_GETFL) | os.O_ASYNC)
         except OSError:
-            return
-        self._process = process
+            return  # `freeze` has to do
 
     def freeze(self) -> None:
-        if self._wanted:
-            self._stopped = self.signal(signal.SIGSTOP)
+        """Stop the group, and return when the process that answers stands still.
+
+        Its answer may be here before its stop, if it had to wait for a processor just then: until then it may write,
+        and a stop that came after the next command would never end. Raises KernelFault for one that does not stop.
+        """
+        if not self._wanted:
+            return
+        self._stopped = self.signal(signal.SIGSTOP)
+        until = time.monotonic() + _STANDS_S
+        while self._process and not _stands(self._process):
+            if time.monotonic() > until:
+                raise KernelFault("tampered", f"it ran on for {_STANDS_S:g} s after its answer, though it was stopped")
+            time.sleep(_LOOK_S)
 
     def thaw(self) -> None:
-        if self._process and self._stopped:
-            # Its answer may be here before its stop, if it had to wait for a processor just then: a stop that came
-            # after the next command would never end.
-            until = time.monotonic() + _STANDS_S
-            while not _stands(self._process) and time.monotonic() < until:
-                time.sleep(_LOOK_S)
         if self._stopped:
             self._stopped = not self.signal(signal.SIGCONT)
 

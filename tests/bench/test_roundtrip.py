@@ -18,8 +18,10 @@ from pathlib import Path
 
 import pytest
 
+from kforecast.bench import roundtrip
 from kforecast.bench.devices.cpu.defences import Defences
 from kforecast.bench.devices.cpu.lane import CpuLane
+from kforecast.bench.faults import KernelFault
 from kforecast.bench.header.signature import signatures
 from kforecast.bench.lane import Program
 from kforecast.bench.roundtrip import Standstill
@@ -100,11 +102,23 @@ def test_the_stop_of_an_answer_is_waited_for() -> None:
         os.killpg(pid, signal.SIGCONT)  # as if it were still on its way out of the call that answered
         late = threading.Timer(0.3, os.killpg, (pid, signal.SIGSTOP))
         late.start()
+        group.freeze()
+        late.join()
         group.thaw()
-        assert late.finished.is_set()
         before = counted(count)
         time.sleep(0.2)
         assert counted(count) != before
+
+
+def test_who_cannot_be_stopped_is_told_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(roundtrip, "_STANDS_S", 0.2)
+    with works_on() as (connection, _, pid):
+        group = Standstill(wanted=True)
+        group.number = pid
+        group.stop_at_answer(connection, os.getpid())  # as if the stop of the group did not reach who answers
+        with pytest.raises(KernelFault, match="ran on") as raised:
+            group.freeze()
+    assert raised.value.verdict == "tampered"
 
 
 def stands(pid: int) -> None:

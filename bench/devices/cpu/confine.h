@@ -193,8 +193,10 @@ static int confine_calls(int alone, int driver) {
         only_for(&f, SYS_rt_tgsigqueueinfo, own, own);
         only_for(&f, SYS_prlimit64, 0, own);
         if (!driver) stays_stopped(&f); /* on a device nothing is stopped between calls */
-        emit(&f, BPF_JMP | BPF_JEQ | BPF_K, SYS_clone, 0, 4);
+        /* Threads only, and none that its maker sleeps for: a stop that is handed to such a sleeper reaches nobody. */
+        emit(&f, BPF_JMP | BPF_JEQ | BPF_K, SYS_clone, 0, 5);
         emit(&f, BPF_LD | BPF_W | BPF_ABS, ARGUMENT, 0, 0);
+        emit(&f, BPF_JMP | BPF_JSET | BPF_K, CLONE_VFORK, 1, 0);
         emit(&f, BPF_JMP | BPF_JSET | BPF_K, CLONE_THREAD, 1, 0);
         emit(&f, BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM, 0, 0);
         emit(&f, BPF_LD | BPF_W | BPF_ABS, NUMBER, 0, 0);
