@@ -48,8 +48,8 @@ class Hands:
 
     The first hand is this process itself. The others are processes of their own, `count` as well, started when requests
     wait; once there are some, they are preferred, as this process has the queue to see to, and whoever times should not
-    wait for its interpreter. on_progress, cancelled, started: as a Service's. kind: as a Queue's. on_hand: told when a
-    hand was started. others: the hands but the first.
+    wait for its interpreter. on_progress, cancelled, started: as a Service's. kind, is_watched: as a Queue's. on_hand:
+    told when a hand was started. others: the hands but the first.
     """
 
     def __init__(
@@ -63,13 +63,14 @@ class Hands:
         started: StartedAhead | None = None,
         *,
         kind: str = "",
+        is_watched: Callable[[str], bool] = lambda request_id: False,
         on_hand: Callable[[], None] = lambda: None,
     ) -> None:
         self.count = count
         self._most_others = sharers_of(count) - 1
         self.first = Service(store, device, owner, on_progress, cancelled, sharers_of(count), started)
         self._busy = 0
-        self._queue = Queue(store, device, kind, count, self.first)
+        self._queue = Queue(store, device, kind, is_watched, count, self.first)
         self._on_hand = on_hand
         self._idle: list[Service | Hand] = [self.first]
         self._matching: Matching[Service | Hand] = Matching(self.first)
@@ -84,6 +85,7 @@ class Hands:
         None where nothing waits that a hand could measure now. Raises StoreError.
         """
         with self._free:
+            self._forget_dead()
             while self._busy < self.count and not self._closing:
                 waiting = self._queue.look()
                 pair = self._matching.next(waiting, self._idle)
@@ -141,16 +143,18 @@ class Hands:
 
     def give_back(self, hand: Service | Hand) -> None:
         """The hand is free again; one that died is forgotten."""
-        dead = isinstance(hand, Hand) and not hand.alive
         with self._free:
             self._busy -= 1
-            if isinstance(hand, Hand) and dead:
-                self.others.remove(hand)
-                self._matching.forget(hand)
-            else:
-                self._idle.append(hand)  # the one that worked last is taken first
+            self._idle.append(hand)  # the one that worked last is taken first
+            self._forget_dead()
             self._free.notify_all()
-        if isinstance(hand, Hand) and dead:
+
+    def _forget_dead(self) -> None:
+        """Those who died while they were idle, too: they would fail the next request, which has no part in it."""
+        for hand in [hand for hand in self._idle if isinstance(hand, Hand) and not hand.alive]:
+            self._idle.remove(hand)
+            self.others.remove(hand)
+            self._matching.forget(hand)
             hand.close()
 
     def _start_another(self) -> None:

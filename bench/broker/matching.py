@@ -26,8 +26,8 @@ H = TypeVar("H", bound=Hashable)
 
 @dataclass(eq=False)
 class Waiting:
-    """A request that waits for a hand. ready: it is not being compiled now. passed: how many younger ones of its client
-    have got a hand that it could have had.
+    """A request that waits for a hand. ready: a hand would not have to wait until it is compiled. passed: how many
+    younger ones of its client have got a hand that it could have had.
     """
 
     id: str
@@ -56,7 +56,7 @@ class Matching(Generic[H]):
         if not able:
             return None
         own = [one for one in able if one.client == able[0].client]
-        return self._of_one_client([one for one in own if one.ready] or own, idle)
+        return self._of_one_client([one for one in own if one.ready or one.passed >= MOST_PASSED] or own, idle)
 
     def _of_one_client(self, waiting: Sequence[Waiting], idle: Sequence[H]) -> tuple[Waiting, H]:
         others = {task for hand, tasks in self._tasks.items() if hand != self._first for task in tasks}

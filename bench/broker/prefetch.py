@@ -36,14 +36,20 @@ class Prefetch:
             self._threads = ThreadPoolExecutor(count, thread_name_prefix="kforecast-prefetch")
 
     def ask(self, kernel: Kernel, task: Task | None = None) -> bool:
-        """Compile this kernel when a thread is free; whether it will be: False where that is of no use, or too many
-        wait.
+        """Compile this kernel when a thread is free, if it does not wait already; False where too many wait, or where
+        that is of no use.
         """
         with self._mutex:
-            if self._threads is None or kernel.id in self._asked or len(self._asked) >= self._most:
+            if self._threads is None or (kernel.id not in self._asked and len(self._asked) >= self._most):
                 return False
-            self._asked[kernel.id] = self._threads.submit(self._compile, kernel, task)
+            if kernel.id not in self._asked:
+                self._asked[kernel.id] = self._threads.submit(self._compile, kernel, task)
         return True
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it compiles anything."""
+        return self._threads is not None
 
     def is_asked(self, kernel_id: str) -> bool:
         """Whether it was asked to compile this kernel and is not done."""

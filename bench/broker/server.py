@@ -62,6 +62,7 @@ class Broker:
             self._is_cancelled,
             started,
             kind=self._fingerprint,
+            is_watched=self._is_watched,
             on_hand=self._work.set,
         )
         self._selector = selectors.DefaultSelector()
@@ -203,8 +204,15 @@ class Broker:
         stays_s = self._idle_s if self._asked else min(self._idle_s, _UNASKED_S)
         if self._busy or self._clients:
             self._last_active = now
-        elif now - self._last_active > stays_s and not requests.queue(self.store, self.device, limit=1):
-            self._end()  # what is left to another broker now may be this one's in a moment
+        elif now - self._last_active > stays_s and not self._has_work():
+            self._end()
+
+    def _has_work(self) -> bool:
+        """Whether something waits, what is left to another broker as well: it may be this one's in a moment. Or is in
+        hand: it may have been begun just now.
+        """
+        rows = requests.unfinished(self.store, device=self.device)
+        return any(row.state == "queued" or row.owner == self.owner for row in rows)
 
     def _retire(self) -> None:
         """Let the next broker, of other code or environment, take the queue: finish what runs, take nothing more."""

@@ -123,13 +123,16 @@ class Service:
                 lane.get_ready()
 
     def compile_ahead(self, request: Request) -> bool:
-        """Compile the kernel of a request that waits, where that leaves the times alone. False: the device is not open
-        yet, ask again.
+        """Compile the kernel of a request that waits, where the device is open and that leaves the times alone; whether
+        it will be.
         """
         ahead, kernel = self._to_compile(request)
-        if ahead is not None and kernel is not None:
-            ahead.ask(kernel, tasks.get(self.store, kernel.task_id))
-        return ahead is not None
+        return ahead is not None and kernel is not None and ahead.ask(kernel, tasks.get(self.store, kernel.task_id))
+
+    @property
+    def compiles_ahead(self) -> bool:
+        """Whether the device is open and kernels that wait are compiled meanwhile."""
+        return self._ahead is not None and self._ahead.is_open
 
     def is_compiling(self, request: Request) -> bool:
         """Whether the kernel of a request that waits is being compiled, or soon will be."""

@@ -154,7 +154,13 @@ class Bench:
     def _worker(self) -> None:
         while not self._closed:
             self._work.clear()
-            begun = self.hands.next()
+            try:
+                begun = self.hands.next()
+            except KforecastError as error:
+                for end in list(self._ends.values()):
+                    if not end.done():
+                        end.set_exception(error)
+                begun = None
             if begun is None:
                 self._work.wait(1.0)
                 continue

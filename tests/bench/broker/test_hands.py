@@ -195,6 +195,25 @@ def test_hands_for_a_script(kernels: Kernels) -> None:
         assert [one.state for one in found if one is not None] == ["completed"] * 4
 
 
+def test_a_hand_that_died_while_it_was_idle_costs_nobody_his_request(kernels: Kernels) -> None:
+    with Store.open() as store:
+        name = ask(kernels.quick, use_broker=False, store=store).kernel_id
+        hands = Hands(store, "cpu", processes_alive.owner_name("script"), 2)
+        hands.get_ready()
+        for hand in hands.others:
+            os.kill(hand.pid, signal.SIGKILL)
+        until(lambda: not any(hand.alive for hand in hands.others), what="they have died")
+        payload = {"kernel_id": name, "baseline_id": None, "effort": "quick"}
+        asked = requests.enqueue(store, device="cpu", payload=payload, client="script")
+        begun = hands.next()
+        assert begun is not None
+        hands.work_off(*begun)
+        hands.close()
+        ended = requests.get(store, asked.id)
+    assert ended is not None
+    assert ended.state == "completed"
+
+
 def test_a_hand_that_does_not_start_costs_only_time(kernels: Kernels, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its broker goes on with the hands that it has."""
     monkeypatch.setenv("KFORECAST_HANDS", "2")
