@@ -14,8 +14,8 @@ from pathlib import Path
 from .faults import Cancelled, KernelFault
 
 _STANDS_S, _LOOK_S = 10.0, 0.001
-"""How long one who is stopped may take to stand still, on whatever machine; and between looks, unless it stands at once,
-as it does nearly always: who sleeps is slower in the next call.
+"""How long one who is stopped may take to stand still, on whatever machine; and between looks, unless it stands at
+once, as it does nearly always: who sleeps is slower in the next call.
 """
 _SLICE_MS = 200
 """How often a long call looks whether it is still wanted; an answer ends the wait at once."""
