@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -209,22 +210,30 @@ def test_a_broker_takes_over_what_another_process_began_and_left(kernels: Kernel
     assert broker_pid() == serving
 
 
+@pytest.fixture
+def use_another_compiler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Callable[[], None]]:
+    """From the call on this client's compiler is another one, which defines WRONG."""
+    other = tmp_path / "other-cc"
+    other.write_text('#!/bin/sh\n[ "$1" = --version ] && { echo "gcc 99.1.0"; exit 0; }\nexec gcc -DWRONG "$@"\n')
+    other.chmod(0o755)
+
+    def use() -> None:
+        monkeypatch.setenv("CC", str(other))
+        find_compiler.cache_clear()
+
+    yield use
+    find_compiler.cache_clear()
+
+
 def test_a_client_with_another_compiler_gets_what_that_one_compiles(
-    kernels: Kernels, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    kernels: Kernels, use_another_compiler: Callable[[], None]
 ) -> None:
     text = kernels.quick.read_text()
     kernels.quick.write_text(text.replace("y[i] = 2 * x[i];", "y[i] = 2 * x[i];\n#ifdef WRONG\ny[0] = 0;\n#endif\n"))
     assert ask(kernels.quick).verdict == "ok"
     serving = broker_pid()
-    other = tmp_path / "other-cc"
-    other.write_text('#!/bin/sh\n[ "$1" = --version ] && { echo "gcc 99.1.0"; exit 0; }\nexec gcc -DWRONG "$@"\n')
-    other.chmod(0o755)
-    monkeypatch.setenv("CC", str(other))
-    find_compiler.cache_clear()
-    try:
-        assert ask(kernels.quick).verdict == "incorrect"
-    finally:
-        find_compiler.cache_clear()
+    use_another_compiler()
+    assert ask(kernels.quick).verdict == "incorrect"
     with Store.open() as store:
         names = [kernels_of_store.resolve(store, one.kernel_id).toolchain for one in measurements.find(store)]
     assert "gcc 99.1.0" in names
@@ -233,26 +242,19 @@ def test_a_client_with_another_compiler_gets_what_that_one_compiles(
 
 
 def test_a_request_waits_for_the_broker_that_its_client_has_yet_to_start(
-    kernels: Kernels, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    kernels: Kernels, use_another_compiler: Callable[[], None]
 ) -> None:
     """The broker that serves looks into the queue by itself, too: it could be faster than the client that retires it,
     and has not the compiler.
     """
     assert ask(kernels.quick).verdict == "ok"
     serving = broker_pid()
-    other = tmp_path / "other-cc"
-    other.write_text('#!/bin/sh\n[ "$1" = --version ] && { echo "gcc 99.1.0"; exit 0; }\nexec gcc "$@"\n')
-    other.chmod(0o755)
-    monkeypatch.setenv("CC", str(other))
-    find_compiler.cache_clear()
-    try:
-        with Store.open() as store:
-            begun = begin(store, str(kernels.quick), client=processes_alive.owner_name("cli"), baseline="none")
-            time.sleep(2.5)  # its looks are a second apart
-            assert [one.state for one in requests.unfinished(store)] == ["queued"]
-            assert wait(store, begun.request, wait_s=60.0, on_progress=lambda text: None).state == "completed"
-    finally:
-        find_compiler.cache_clear()
+    use_another_compiler()
+    with Store.open() as store:
+        begun = begin(store, str(kernels.quick), client=processes_alive.owner_name("cli"), baseline="none")
+        time.sleep(2.5)  # its looks are a second apart
+        assert [one.state for one in requests.unfinished(store)] == ["queued"]
+        assert wait(store, begun.request, wait_s=60.0, on_progress=lambda text: None).state == "completed"
     assert broker_pid() not in (None, serving)
 
 
